@@ -1,0 +1,128 @@
+"""The conversation itself: ask the model, carry out the tool calls it wants, ask again.
+
+It thinks and does nothing else. The model is `ask`, the tools are `use`, what happens leaves as events. It stores nothing:
+given the history stored so far it goes on where that ends, so a run may die and be continued anywhere.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from agents.events import AskEvent, LoopEvent, Parked, Replied, TurnsUsedUp, UseEvent
+from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from tools_app.definition import ToolEnded
+
+Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]
+Use = Callable[[Sequence[ToolCallAsked]], AsyncGenerator[UseEvent, None]]
+
+# OpenAI refuses longer ids when they come back; others have been seen to hide kilobytes in them.
+LONGEST_CALL_ID = 40
+NO_RESULT = "No result was recorded: the run ended before this call did. Whether it had an effect is unknown."
+
+
+async def converse(history: Sequence[Message], *, ask: Ask, use: Use, max_turns: int = 50) -> AsyncGenerator[LoopEvent, None]:
+    """Go on from `history` until the model answers without a tool call, a call parks, or the turns are used up."""
+    messages = well_formed(history)
+    while True:
+        if calls := unanswered(messages):
+            results: list[ToolResultMessage] = []
+            async with aclosing(use(calls)) as events:
+                async for event in events:
+                    yield event
+                    match event:
+                        case Parked():
+                            return
+                        case ToolEnded(call, result):
+                            results.append(ToolResultMessage(call.id, call.name, result.text, result.is_error))
+            messages = well_formed([*messages, *results])
+            if missing := unanswered(messages):
+                raise RuntimeError(f"tool calls ended without a result: {[call.id for call in missing]}")
+        elif messages and isinstance(messages[-1], AssistantMessage):
+            return
+        if turns_taken(messages) >= max_turns:
+            yield TurnsUsedUp(max_turns)
+            return
+        reply = None
+        async with aclosing(ask(messages)) as answer:
+            async for said in answer:
+                if isinstance(said, Replied):
+                    said = reply = replace(said, message=with_unique_ids(said.message, messages))
+                yield said
+        if reply is None:
+            raise RuntimeError("the model's stream ended without an answer")
+        messages = [*messages, reply.message]
+
+
+def unanswered(messages: Sequence[Message]) -> list[ToolCallAsked]:
+    """The calls of the last answer that have no result yet, in the model's order."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        match message:
+            case ToolResultMessage(call_id=call_id):
+                answered.add(call_id)
+            case AssistantMessage(tool_calls=calls):
+                return [call for call in calls if call.id not in answered]
+            case UserMessage():
+                return []  # somebody has spoken since: whatever is open belongs to a run that ended
+    return []
+
+
+def turns_taken(messages: Sequence[Message]) -> int:
+    """Answers since the user last spoke. Counted from the history, so that a continued run gets no fresh allowance."""
+    turns = 0
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            break
+        turns += isinstance(message, AssistantMessage)
+    return turns
+
+
+def with_unique_ids(message: AssistantMessage, history: Iterable[Message]) -> AssistantMessage:
+    """The answer with call ids that nothing in the conversation has yet; providers repeat them or send none."""
+    if not message.tool_calls:
+        return message
+    taken = {call.id for earlier in history if isinstance(earlier, AssistantMessage) for call in earlier.tool_calls}
+    calls = []
+    for call in message.tool_calls:
+        wanted = call.id[:LONGEST_CALL_ID] or f"call_{len(taken) + 1}"
+        unique, number = wanted, 1
+        while unique in taken:
+            number += 1
+            suffix = f"_{number}"
+            unique = wanted[: LONGEST_CALL_ID - len(suffix)] + suffix
+        taken.add(unique)
+        calls.append(call if unique == call.id else replace(call, id=unique))
+    return replace(message, tool_calls=tuple(calls))
+
+
+def well_formed(history: Iterable[Message]) -> list[Message]:
+    """The history as every provider accepts it: behind an answer the results of its calls, in the model's order.
+
+    Results are stored as they arrive, runs end in the middle of a turn, a window cuts off the beginning. So results are put
+    in order, those without their call are left out, and a call nobody will carry out any more gets a result that says so.
+    """
+    tidy: list[Message] = []
+    calls: tuple[ToolCallAsked, ...] = ()  # of the last answer
+    results: dict[str, ToolResultMessage] = {}
+    said_since: list[Message] = []  # may have been stored between a call and its result, and comes behind them
+
+    def close(*, finished: bool) -> None:
+        for call in calls:
+            if call.id in results:
+                tidy.append(results[call.id])
+            elif finished:
+                tidy.append(ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True))
+        tidy.extend(said_since)
+
+    for message in history:
+        match message:
+            case ToolResultMessage():
+                results.setdefault(message.call_id, message)
+            case UserMessage():
+                said_since.append(message)
+            case AssistantMessage():
+                close(finished=True)
+                tidy.append(message)
+                calls, results, said_since = message.tool_calls, {}, []
+    close(finished=bool(said_since))
+    return tidy

@@ -1,0 +1,88 @@
+"""Everything a run needs, gathered before the first model call and frozen: steps 1 to 5 of the runner."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from agents import selectors
+from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.models import Agent
+from agents.prompts import system_prompt
+from agents.providers.base import ModelProvider, ModelRequest, ToolSpec
+from agents.providers.catalog import ResolvedModel, open_provider, resolve_model
+from agents.workspace import workspace_of
+from clawsite.infra import db
+from sessions_app.keys import parse_key
+from sessions_app.models import TranscriptEntry
+from sessions_app.queue import Claimed
+from sessions_app.transcript import model_history
+from tools_app.definition import ToolEnv
+from tools_app.policies import current_rules
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy.rules import PolicyRules
+from tools_app.toolset import Toolset, build_toolset
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    agent: Agent
+    model: ResolvedModel
+    provider: ModelProvider
+    toolset: Toolset
+    history: tuple[Message, ...]
+    request: ModelRequest  # without messages: the loop adds them turn by turn
+
+
+async def prepare(claimed: Claimed) -> RunPlan:
+    """Gather what the run needs; NotFound when its agent is gone, ProviderError when its model cannot be used."""
+    agent, rules, entries = await db.read(_load, claimed)
+    # 1 resolve model, 2 choose credentials
+    model = resolve_model(selectors.model_of(agent, claimed.options.get("model", ""), claimed.session_model), os.environ)
+    # 3 take the session: done by the claim, whose lease every later write names
+    # 4 build tools
+    workspace = await asyncio.to_thread(workspace_of, agent, claimed.session_owner_id)
+    env = ToolEnv(
+        workspace=workspace,
+        agent=agent.slug,
+        owner_id=claimed.session_owner_id,
+        session_id=str(claimed.session_id),
+        session_key=claimed.session_key,
+        run_pk=claimed.pk,
+        model=model.display,
+    )
+    is_owner = claimed.owner_id == claimed.session_owner_id
+    query = PolicyQuery(agent=agent.slug, is_owner=is_owner, is_subagent=parse_key(claimed.session_key).is_subagent)
+    toolset = build_toolset(env, query, rules)
+    # 5 load history
+    history = tuple(message_of(entry) for entry in entries)
+    request = ModelRequest(
+        model=model.name,
+        messages=(),
+        system=system_prompt(agent, list(toolset.tools), extra=claimed.options.get("extraSystemPrompt", "")),
+        tools=tuple(ToolSpec(**spec) for spec in toolset.specs()),
+        thinking=claimed.options.get("thinking") or claimed.thinking_level or agent.thinking_level,
+        credentials=model.credentials,
+        run_id=claimed.run_id,
+    )
+    return RunPlan(agent, model, open_provider(model, raw_log=settings.RAW_STREAM_LOG), toolset, history, request)
+
+
+def _load(claimed: Claimed) -> tuple[Agent, PolicyRules, Sequence[TranscriptEntry]]:
+    return selectors.find_agent(claimed.agent), current_rules(), model_history(claimed.session_id, claimed.generation)
+
+
+def message_of(entry: TranscriptEntry) -> Message:
+    """A stored entry as the loop knows it."""
+    if entry.role == "user":
+        return UserMessage(entry.text)
+    if entry.role == "toolResult":
+        return ToolResultMessage(entry.meta["toolCallId"], entry.meta["toolName"], entry.text, bool(entry.meta.get("isError")))
+    calls = tuple(
+        ToolCallAsked(block["id"], block["name"], block["arguments"], block.get("error", ""))
+        for block in entry.content
+        if block["type"] == "toolCall"
+    )
+    return AssistantMessage(text=entry.text, tool_calls=calls)

@@ -1,0 +1,132 @@
+"""The demo model's sentences, in English and Simplified Chinese. It answers in the language it was asked in."""
+
+import re
+from dataclasses import dataclass
+
+CHINESE = re.compile(r"[一-鿿]")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    introduction: str
+    thought_plain: str
+    thought_tool: str
+    thought_missing: str
+    thought_result: str
+    missing: str
+    none: str
+    before: dict[str, str]  # said before a tool is called
+    failed: str
+    files: str
+    no_files: str
+    more: str
+    content: str
+    empty_file: str
+    cut: str
+    matches: str
+    no_match: str
+    done: str
+    status: str
+    other: str
+    sample: str
+
+
+ENGLISH = Words(
+    introduction="""\
+I am the **built-in demo model**: a fixed script, not an AI. I need no key and no network, so that you can try everything \
+around me: streaming, tools, policies, sessions.
+
+Try one of these:
+
+- `list the files in my workspace`
+- `write notes.txt saying hello from the demo`
+- `read notes.txt`
+- `replace hello with goodbye in notes.txt`
+- `search for goodbye`
+- `status`
+
+For a real model, set `CLAWSITE_MODEL` (for example `openai/gpt-5` or `ollama/llama3.1`) and the key of its provider \
+(for example `OPENAI_API_KEY`), then start Clawsite again.
+""",
+    thought_plain="None of the phrases I know is in this message, so I introduce myself and say what can be tried.",
+    thought_tool="This asks for something that the tool {tool} does. It is among my tools, so I call it.",
+    thought_missing="This needs the tool {tool}, which I was not given. I say so.",
+    thought_result="The tool {tool} has answered. I tell what it said.",
+    missing="""\
+For that I need the tool `{tool}`, and it is not among the tools I am offered in this session (offered: {offered}). \
+An operator decides in the tool policies which tools an agent may use.""",
+    none="none",
+    before={
+        "glob": "I will look at the files in the workspace.",
+        "read": "I will read `{path}`.",
+        "write": "I will write `{path}`.",
+        "edit": "I will change `{path}`.",
+        "grep": "I will search the workspace.",
+        "session_status": "I will look up the state of this session.",
+    },
+    failed="The tool `{tool}` reported an error:\n\n> {error}",
+    files="There are **{count}** files in the workspace:",
+    no_files="The workspace has no files yet. You could say: `write notes.txt saying hello`.",
+    more="… and {count} more.",
+    content="This is in `{path}`:",
+    empty_file="`{path}` is empty.",
+    cut="Only the beginning is shown here; the tool's own answer has more.",
+    matches="I found these lines:",
+    no_match="No line in the workspace matches.",
+    done="Done: {result}. You could now say: `read {path}`.",
+    status="This is the state of the session:",
+    other="The tool `{tool}` answered:",
+    sample="Hello from the Clawsite demo model.",
+)
+
+SIMPLIFIED_CHINESE = Words(
+    introduction="""\
+我是**内置的演示模型**：一段固定的脚本，不是人工智能。我不需要密钥，也不需要网络，\
+您可以用我试用其他一切功能：流式输出、工具、策略、会话。
+
+您可以试试：
+
+- `列出工作区的文件`
+- `写入 notes.txt，内容是 你好`
+- `读取 notes.txt`
+- `把 notes.txt 里的 你好 替换成 再见`
+- `搜索 再见`
+- `状态`
+
+要使用真正的模型，请设置 `CLAWSITE_MODEL`（例如 `openai/gpt-5` 或 `ollama/llama3.1`）\
+以及对应的密钥（例如 `OPENAI_API_KEY`），然后重新启动 Clawsite。
+""",
+    thought_plain="这条消息里没有我认识的说法，所以我介绍自己，并说明可以试什么。",
+    thought_tool="这件事可以用工具 {tool} 来做。它在我的工具之中，我来调用它。",
+    thought_missing="这件事需要工具 {tool}，但没有提供给我。我如实说明。",
+    thought_result="工具 {tool} 已经返回结果，我来转述。",
+    missing="""\
+这件事需要工具 `{tool}`，但它不在本会话提供给我的工具之中（已提供：{offered}）。\
+哪些工具可用，由管理员在工具策略中决定。""",
+    none="无",
+    before={
+        "glob": "我来查看工作区里的文件。",
+        "read": "我来读取 `{path}`。",
+        "write": "我来写入 `{path}`。",
+        "edit": "我来修改 `{path}`。",
+        "grep": "我来搜索工作区。",
+        "session_status": "我来查看本会话的状态。",
+    },
+    failed="工具 `{tool}` 报告了错误：\n\n> {error}",
+    files="工作区里有 **{count}** 个文件：",
+    no_files="工作区里还没有文件。您可以说：`写入 notes.txt，内容是 你好`。",
+    more="……另有 {count} 个。",
+    content="`{path}` 的内容：",
+    empty_file="`{path}` 是空的。",
+    cut="这里只显示开头，完整内容见工具自己的结果。",
+    matches="找到了这些行：",
+    no_match="工作区里没有匹配的行。",
+    done="完成：{result}。接下来可以说：`读取 {path}`。",
+    status="本会话的状态：",
+    other="工具 `{tool}` 的回答：",
+    sample="你好，这里是 Clawsite 演示模型。",
+)
+
+
+def words_for(text: str) -> Words:
+    return SIMPLIFIED_CHINESE if CHINESE.search(text) else ENGLISH

@@ -1,0 +1,160 @@
+"""One run, claim to end.
+
+    1 resolve model   2 choose credentials   3 take the session   4 build tools   5 load history     (prepare.py)
+    6 stream          7 execute tools                                                                (loop.py, tools_app)
+    8 persist                                                                                        (here, and only here)
+
+Whatever the loop yields is committed before the loop goes on, so a run whose worker died continues after its last step.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+
+from agents.deltas import DeltaWriter, OpenMessage
+from agents.events import AskEvent, AttemptReset, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
+from agents.failover import ask_model
+from agents.loop import converse
+from agents.messages import Message, ToolCallAsked
+from agents.prepare import RunPlan, prepare
+from agents.providers.base import ProviderError, TextDelta, ThinkingDelta
+from agents.storing import Store
+from clawsite.infra import db
+from clawsite.infra.errors import ClawError, Unavailable
+from sessions_app.models import Run
+from sessions_app.queue import Claimed, LeaseLost
+from sessions_app.selectors import live_view
+from tools_app.authorize import Authorization
+from tools_app.definition import CallRef, ToolEnded, text_result
+from tools_app.execute import use_tools
+
+log = logging.getLogger(__name__)
+
+
+class Runner:
+    """Works on one claimed run. `stop(reason)` ends it from outside; the way it ended is in the rows."""
+
+    def __init__(self, claimed: Claimed, deltas: DeltaWriter) -> None:
+        self.claimed = claimed
+        self.open = OpenMessage(claimed)
+        self._deltas = deltas
+        self._store = Store(claimed, self.open)
+        self._decided: dict[str, Authorization] = {}
+        self._stopped: tuple[Run.Status | None, str] | None = None
+        self._abort = asyncio.Event()
+        self._plan: RunPlan
+
+    def start(self) -> "asyncio.Task[None]":
+        self.open.owner = asyncio.create_task(self._run(), name=f"run {self.claimed.pk}")
+        return self.open.owner
+
+    def lease_renewed(self, until: float) -> None:
+        """Tools may be started until then, by `clock.boot_time`."""
+        self._store.may_act_until = until
+
+    def stop(self, to: Run.Status | None, reason: str) -> None:
+        """End the run as `to`; None leaves it as it is for another worker (drained, or the lease was lost)."""
+        if self._stopped is None and self.open.owner and not self.open.owner.done():
+            self._stopped = (to, reason)
+            self._abort.set()
+            self.open.owner.cancel()
+
+    async def _run(self) -> None:
+        claimed = self.claimed
+        left = claimed.timeout_seconds - claimed.running_seconds
+        try:
+            async with asyncio.timeout(max(left, 0)):
+                await self._work()
+        except TimeoutError:
+            await self._end(Run.Status.FAILED, "timeout", f"the run took longer than {claimed.timeout_seconds:g} s and was stopped")
+        except asyncio.CancelledError:
+            if self.open.lost is not None:
+                log.warning("run %d cannot be written any more and is left to its next owner: %s", claimed.pk, self.open.lost)
+            elif self._stopped is None:
+                raise
+            else:
+                to, reason = self._stopped
+                if to is not None:
+                    await self._end(to, reason)
+        except ProviderError as error:
+            await self._end(Run.Status.FAILED, error.kind, f"the model did not answer: {error.message}")
+        except LeaseLost as error:
+            log.warning("%s; stopped working on it", error)
+        except Unavailable as error:  # the database, not the run: it goes on where it was once the rows can be written again
+            log.warning("run %d is left to its next owner: %s", claimed.pk, error)
+        except ClawError as error:
+            await self._end(Run.Status.FAILED, error.code.lower(), error.message)
+        except Exception:
+            reference = uuid.uuid4().hex[:8]
+            log.exception("run %d failed unexpectedly (reference %s)", claimed.pk, reference)
+            await self._end(Run.Status.FAILED, "internal", f"an internal error ended the run (reference {reference})")
+
+    async def _work(self) -> None:
+        if not self.claimed.first:
+            await self._void_open_answer()
+        self._plan = await prepare(self.claimed)
+        async for event in converse(self._plan.history, ask=self._ask, use=self._use, max_turns=self._plan.agent.max_turns):
+            await self._persist(event)
+
+    async def _void_open_answer(self) -> None:
+        """The last owner died in mid-answer: its text is told to be void, and asked for again."""
+        view = await db.read(live_view, self.claimed.pk)
+        if view.open_message:
+            await self._store.reset(view.open_message, view.attempt + 1)
+
+    async def _persist(self, event: LoopEvent) -> None:
+        match event:
+            case TextDelta(text):
+                self._deltas.add(self.open, "assistant", text)
+            case ThinkingDelta(text):
+                self._deltas.add(self.open, "thinking", text)
+            case MessageStarted(message_id, attempt):
+                self.open.begin(message_id, attempt)
+            case AttemptReset():
+                await self._store.retry(event)
+            case Replied():
+                self._decided |= await self._store.reply(event, self._plan)
+            case TurnsUsedUp(limit):
+                error = (
+                    f"the model was asked {limit} times without coming to an end; raise the agent's turns per run or ask for less"
+                )
+                await self._end(Run.Status.FAILED, "turns_used_up", error)
+            case Parked(reason):
+                await self._store.park(reason)
+            case _:
+                pass  # tool events were stored by the journal below, before they were told
+
+    async def _ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
+        request = replace(self._plan.request, messages=tuple(messages))
+        async for event in ask_model(self._plan.provider, request, new_id=lambda: uuid.uuid4().hex[:16], sleep=asyncio.sleep):
+            yield event
+
+    async def _use(self, calls: Sequence[ToolCallAsked]) -> AsyncGenerator[UseEvent, None]:
+        """Carry out the calls of one turn that have no result yet."""
+        undecided = [call for call in calls if call.id not in self._decided]
+        if undecided:  # the run was rescued or parked between the decision and the result: the policy may have changed
+            self._decided |= await self._store.decide(undecided, self._plan)
+        permits = []
+        for call in calls:
+            authorization = self._decided[call.id]
+            if call.error:
+                result = text_result(f"the arguments could not be read: {call.error}. Send them as one JSON object.", is_error=True)
+                await self._store.unreadable(call, result)
+                yield ToolEnded(CallRef(call.id, call.name, call.arguments), result)
+            elif authorization.permit is None:
+                yield ToolEnded(CallRef(call.id, call.name, call.arguments), authorization.refusal)
+            else:
+                permits.append(authorization.permit)
+        async for event in use_tools(permits, journal=self._store, abort=self._abort):
+            yield event
+
+    async def _end(self, to: Run.Status, reason: str, error: str = "") -> None:
+        """Store the end; whoever cancels us a second time does not keep it from being written."""
+        try:
+            await asyncio.shield(self._store.end(to, reason, error))
+        except LeaseLost as lost:
+            log.info("%s; it had ended already", lost)
+        except ClawError as fault:
+            log.warning("the end of run %d could not be written (%s); its next owner will", self.claimed.pk, fault)

@@ -1,0 +1,27 @@
+"""Reads about agents that the gateway and the runner share."""
+
+import os
+
+from django.conf import settings
+
+from agents.models import MAIN, Agent
+from agents.providers.catalog import default_model
+from clawsite.infra.errors import NotFound
+
+
+def list_agents() -> list[Agent]:
+    """The agents somebody may talk to, the default one first."""
+    return sorted(Agent.objects.filter(enabled=True), key=lambda agent: (agent.slug != MAIN, agent.slug))
+
+
+def find_agent(slug: str) -> Agent:
+    agent = Agent.objects.filter(slug=slug, enabled=True).first()
+    if agent is None:
+        raise NotFound(f"there is no agent {slug!r}, or it is switched off", details={"code": "UNKNOWN_AGENT_ID"})
+    return agent
+
+
+def model_of(agent: Agent, *overrides: str) -> str:
+    """The first wish that is set: the run's, the session's, the agent's, the installation's."""
+    wishes = [*overrides, agent.model, settings.DEFAULT_MODEL]
+    return next((wish for wish in wishes if wish), "") or default_model(os.environ)

@@ -1,0 +1,166 @@
+"""Step 8: what the loop yields becomes rows. Each method is one transaction under the run's fence.
+
+The functions at the end run on the writer thread and may be run twice, so they change nothing but the database.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agents.deltas import OpenMessage
+from agents.events import AttemptReset, Replied
+from agents.messages import ToolCallAsked
+from agents.prepare import RunPlan
+from agents.providers.prices import cost_microusd
+from clawsite.infra import clock, db
+from clawsite.infra.clock import boot_time
+from sessions_app import outbox, queue, runs, tool_calls
+from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.models import Run, Session, ToolCall
+from sessions_app.queue import Claimed, LeaseLost
+from sessions_app.tool_calls import Decision
+from tools_app.authorize import Authorization, authorize_tool_call
+from tools_app.definition import CallRef, ToolResult
+from tools_app.policies import current_rules
+
+
+class Store:
+    """Writes the steps of one run. Implements the journal of tools_app.execute."""
+
+    def __init__(self, claimed: Claimed, message: OpenMessage) -> None:
+        self._claimed = claimed
+        self._open = message
+        self._key = str(claimed.session_id)
+        self.may_act_until = 0.0
+
+    async def _write(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await db.write(fn, self._claimed, *args, key=self._key, **kwargs)
+
+    async def reset(self, message_id: str, attempt: int) -> None:
+        data = {"messageId": message_id, "attempt": attempt, "reset": True}
+        await self._write(queue.step, events=[NewEvent("assistant", data)])
+
+    async def retry(self, event: AttemptReset) -> None:
+        """The attempt failed: what was streamed of it is void."""
+        void = {"messageId": event.message_id, "attempt": event.attempt, "reset": True}
+        pause = {"phase": "retry", "kind": str(event.kind), "attempt": event.attempt, "delayMs": int(event.delay_s * 1000)}
+        self._open.begin(event.message_id, event.attempt)
+        await self._write(queue.step, events=[NewEvent("assistant", void), NewEvent("lifecycle", pause)])
+
+    async def reply(self, event: Replied, plan: RunPlan) -> dict[str, Authorization]:
+        """Store an answer, decide its tool calls, and end the run if it has none: all at once."""
+        streamed = self._open.take()
+        self._open.begin("", 1)
+        decided: dict[str, Authorization] = await self._write(_reply, event, plan, streamed)
+        return decided
+
+    async def decide(self, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
+        decided: dict[str, Authorization] = await self._write(_decide, calls, plan)
+        return decided
+
+    async def unreadable(self, call: ToolCallAsked, result: ToolResult) -> None:
+        await self.started(CallRef(call.id, call.name, call.arguments))
+        await self.ended(CallRef(call.id, call.name, call.arguments), result)
+
+    async def park(self, reason: str) -> None:
+        await self._write(queue.park, reason)
+
+    async def end(self, to: Run.Status, reason: str, error: str) -> None:
+        """End without a further answer. Text that was already shown stays: it is stored as an unfinished answer."""
+        text = "".join(self._open.text)
+        streamed = self._open.take()
+        message_id = self._open.message_id
+        self._open.begin("", 1)
+        await self._write(_end, to, reason, error, streamed, text, message_id)
+
+    async def started(self, call: CallRef) -> None:
+        await self._write(tool_calls.start, call.id, call.name, call.arguments)
+        # The commit proves the lease at its moment only. A worker that was frozen since then must not act any more.
+        if boot_time() > self.may_act_until:
+            raise LeaseLost(f"the lease of run {self._claimed.pk} may have run out before call {call.id} could begin")
+
+    async def updated(self, call: CallRef, partial: ToolResult) -> None:
+        await self._write(queue.step, events=[tool_calls.update_event(call.id, call.name, partial.text)])
+
+    async def ended(self, call: CallRef, result: ToolResult) -> None:
+        await self._write(tool_calls.finish, call.id, call.name, result.to_json(), text=result.text, is_error=result.is_error)
+
+
+def _reply(claimed: Claimed, event: Replied, plan: RunPlan, streamed: Sequence[NewEvent]) -> dict[str, Authorization]:
+    message, usage = event.message, event.usage
+    cost = cost_microusd(plan.model.display, usage)
+    content: list[dict[str, Any]] = []
+    if message.thinking:
+        content.append({"type": "thinking", "thinking": message.thinking})
+    if message.text:
+        content.append({"type": "text", "text": message.text})
+    for call in message.tool_calls:
+        block = {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments}
+        content.append(block | ({"error": call.error} if call.error else {}))
+    told_usage = {"input": usage.input_tokens, "output": usage.output_tokens, "cacheRead": usage.cache_read}
+    meta = {
+        "provider": plan.model.provider,
+        "model": plan.model.model,
+        "usage": told_usage | {"cacheWrite": usage.cache_write, "costMicroUsd": cost},
+        "stopReason": event.finish_reason,
+    }
+    entry = NewEntry("message", "assistant", content, message.text, event.message_id, meta)
+    wire = {"role": "assistant", "content": content, "timestamp": clock.now_ms(), "messageId": event.message_id, **meta}
+    final = NewEvent("assistant", {"messageId": event.message_id, "attempt": event.attempt, "final": True, "message": wire})
+    written: dict[str, Any] = {
+        "entries": [entry],
+        "model": plan.model.display,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_microusd": cost or 0,
+    }
+    if message.tool_calls:
+        queue.step(claimed, events=[*streamed, final], **written)
+        return _decide(claimed, message.tool_calls, plan)
+    last = runs.end_event(Run.Status.COMPLETED, event.finish_reason, startedAt=claimed.started_ms, usage=meta["usage"])
+    queue.step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
+    channel = Session.objects.values_list("channel", flat=True).get(pk=claimed.session_id)
+    outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=channel, payloads=[{"text": message.text}])
+    return {}
+
+
+def _decide(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
+    """Authorise all calls of a turn by the rules of this moment, and tell the refusals."""
+    rules = current_rules()
+    decided = {
+        call.id: authorize_tool_call(CallRef(call.id, call.name, call.arguments), toolset=plan.toolset, rules=rules)
+        for call in calls
+    }
+    decisions = [_decision(call, decided[call.id]) for call in calls]
+    tool_calls.record(claimed, decisions)
+    for decision in decisions:
+        if decision.status == ToolCall.Status.REFUSED:
+            tool_calls.refuse(claimed, decision)
+    return decided
+
+
+def _decision(call: ToolCallAsked, authorization: Authorization) -> Decision:
+    return Decision(
+        call_id=call.id,
+        name=call.name,
+        arguments=call.arguments,
+        status=ToolCall.Status.ALLOWED if authorization.permit else ToolCall.Status.REFUSED,
+        refused_by=authorization.layer,
+        words=authorization.reason,
+        query=authorization.query,
+        verdict=authorization.verdict,
+        policy_version=authorization.policy_version,
+    )
+
+
+def _end(
+    claimed: Claimed, to: Run.Status, reason: str, error: str, streamed: Sequence[NewEvent], text: str, message_id: str
+) -> None:
+    tool_calls.close_started(claimed, reason)
+    entries, told = [], list(streamed)
+    if text:
+        content = [{"type": "text", "text": text}]
+        entries.append(NewEntry("message", "assistant", content, text, message_id, {"stopReason": reason}))
+        wire = {"role": "assistant", "content": content, "timestamp": clock.now_ms(), "messageId": message_id, "stopReason": reason}
+        told.append(NewEvent("assistant", {"messageId": message_id, "attempt": 1, "final": True, "message": wire}))
+    last = runs.end_event(to, reason, error, startedAt=claimed.started_ms)
+    queue.step(claimed, to=to, reason=reason, error=error, entries=entries, events=[*told, last])

@@ -1,0 +1,190 @@
+"""The worker process: claims runs, works on them, renews its leases, takes over what dead workers left, drains on request.
+
+Woken by hints from the bus, with a poll behind each: a lost hint costs a second, never a run.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from django.conf import settings
+
+from agents.deltas import DeltaWriter
+from agents.providers import catalog
+from agents.runner import Runner
+from clawsite.infra import bus, db
+from clawsite.infra.bus import Message
+from clawsite.infra.clock import boot_time
+from clawsite.infra.errors import ClawError
+from clawsite.infra.identity import is_alive, own_identity
+from clawsite.infra.version import version
+from sessions_app import lanes, queue, workers
+from sessions_app.models import Run
+from sessions_app.queue import Claimed
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    def __init__(self, *, concurrency: int | None = None) -> None:
+        self.id = f"{socket.gethostname()[:32]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._concurrency = concurrency or settings.WORKER_CONCURRENCY
+        self._runners: dict[int, Runner] = {}
+        self._deltas = DeltaWriter()
+        self._wake = asyncio.Event()
+        self._abort_hint = asyncio.Event()
+        self._draining = asyncio.Event()
+
+    def drain(self) -> None:
+        """Take nothing new, let runs finish for a while, then hand them over."""
+        self._draining.set()
+        self._wake.set()
+
+    async def run(self) -> None:
+        await bus.start()
+        unsubscribe = bus.subscribe(self._hear)
+        await db.write(workers.register, self.id, version=version(), identity=own_identity())
+        log.info("worker %s is ready for %d runs", self.id, self._concurrency)
+        chores = [
+            asyncio.create_task(self._every(settings.HEARTBEAT_SECONDS, self._renew), name="heartbeat"),
+            asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep), name="sweep"),
+            asyncio.create_task(self._watch_aborts(), name="aborts"),
+        ]
+        try:
+            await self._claim_until_drained()
+            await self._hand_over()
+        finally:
+            unsubscribe()
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
+            await catalog.close_providers()
+            await bus.stop()
+            db.close()
+            log.info("worker %s has stopped", self.id)
+
+    async def _claim_until_drained(self) -> None:
+        while not self._draining.is_set():
+            self._wake.clear()
+            room = self._concurrency - len(self._runners)
+            taken: Sequence[Claimed] = ()
+            if room > 0:
+                try:
+                    taken = await db.write(queue.claim, self.id, room, alone=True)
+                except ClawError as error:
+                    log.warning("could not claim: %s", error)
+                self._begin(taken)
+            if not taken:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), settings.POLL_SECONDS)
+
+    def _begin(self, taken: Sequence[Claimed]) -> None:
+        until = boot_time() + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS
+        for claimed in taken:
+            runner = Runner(claimed, self._deltas)
+            runner.lease_renewed(until)
+            self._runners[claimed.pk] = runner
+            runner.start().add_done_callback(partial(self._ended, claimed.pk))
+
+    def _ended(self, pk: int, _task: "asyncio.Task[None]") -> None:
+        self._runners.pop(pk, None)
+        self._wake.set()
+
+    def _hear(self, message: Message) -> None:
+        if message.get("k") != "run":
+            return
+        if message["status"] == "abort":
+            if message["run"] in self._runners:
+                self._abort_hint.set()
+        else:
+            self._wake.set()
+
+    async def _renew(self) -> None:
+        """Prolong what is held; stop what was lost meanwhile or shall be aborted."""
+        held = list(self._runners.values())
+        asked_at = boot_time()
+        wishes = await db.write(_beat, self.id, [runner.claimed for runner in held], alone=True)
+        for runner in held:
+            pk = runner.claimed.pk
+            if pk not in wishes:
+                runner.stop(None, "lease lost")
+            elif (reason := wishes[pk]) is not None:
+                runner.stop(Run.Status.ABORTED, reason)
+            else:
+                runner.lease_renewed(asked_at + settings.LEASE_SECONDS)
+
+    async def _watch_aborts(self) -> None:
+        """At the hint, and every second in case it was lost."""
+        while True:
+            await self._guarded(self._look_for_aborts)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._abort_hint.wait(), settings.POLL_SECONDS)
+            self._abort_hint.clear()
+
+    async def _look_for_aborts(self) -> None:
+        if not self._runners:
+            return
+        for pk, (lease, reason) in (await db.read(queue.aborts_wished, self.id)).items():
+            runner = self._runners.get(pk)
+            if runner and runner.claimed.lease == lease:
+                runner.stop(Run.Status.ABORTED, reason)
+
+    async def _sweep(self) -> None:
+        """Take over what dead workers left, and warn of long waits."""
+        for dead in await db.read(workers.dead_on_this_host, own_identity(), is_alive):
+            count = await db.write(queue.expire_leases_of, dead, alone=True)
+            log.warning("worker %s is gone; %d of its runs are taken over", dead, count)
+        room = self._concurrency - len(self._runners)
+        if room > 0 and not self._draining.is_set():
+            self._begin(await db.write(queue.rescue, self.id, room, alone=True))
+        await db.read(lanes.warn_of_long_waits)
+
+    async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self._guarded(chore)
+            await asyncio.sleep(seconds)
+
+    async def _guarded(self, chore: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await chore()
+        except ClawError as error:
+            log.warning("%s failed: %s", getattr(chore, "__name__", "a chore"), error)
+        except Exception:
+            log.exception("%s failed", getattr(chore, "__name__", "a chore"))
+
+    async def _hand_over(self) -> None:
+        """Let runs end by themselves for a while; the rest is continued by the next worker."""
+        tasks = [runner.open.owner for runner in self._runners.values() if runner.open.owner]
+        if tasks:
+            log.info("draining: %d runs have up to %g s to end", len(tasks), settings.DRAIN_SECONDS)
+            await asyncio.wait(tasks, timeout=settings.DRAIN_SECONDS)
+        left = list(self._runners.values())
+        for runner in left:
+            runner.stop(None, "drained")
+        await asyncio.gather(*(task for task in tasks if not task.done()), return_exceptions=True)
+        await db.write(_leave, self.id, [runner.claimed for runner in left], alone=True)
+
+
+def _beat(worker: str, held: Sequence[Claimed]) -> dict[int, str | None]:
+    workers.beat(worker)
+    return queue.renew(held) if held else {}
+
+
+def _leave(worker: str, held: Sequence[Claimed]) -> None:
+    queue.give_back(held)
+    workers.unregister(worker)
+
+
+async def run_worker(*, concurrency: int | None = None) -> None:
+    """Run until SIGTERM or SIGINT."""
+    worker = Worker(concurrency=concurrency)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.drain)
+    await worker.run()

@@ -1,0 +1,17 @@
+from django.apps import AppConfig, apps
+from django.db.models.signals import post_migrate
+
+
+class AccountsConfig(AppConfig):
+    name = "clawsite.accounts"
+    label = "accounts"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from clawsite.accounts import announce
+        from clawsite.accounts.groups import install_groups
+
+        announce.watch()
+        # Permissions are made app by app, so the groups come after the last app that has any.
+        last = [app for app in apps.get_app_configs() if app.models_module][-1]
+        post_migrate.connect(install_groups, sender=last, dispatch_uid="clawsite.accounts.groups")

@@ -1,0 +1,102 @@
+"""How an installation gets its first administrator: from the environment, or by a link that works once.
+
+Both end as soon as an administrator exists. The link is printed by `serve`; only its digest is stored.
+"""
+
+import hmac
+import logging
+import os
+import secrets
+from datetime import timedelta
+from hashlib import sha256
+
+from django.contrib.auth.models import Group
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from clawsite.accounts.groups import APPROVER, OPERATOR, USER
+from clawsite.accounts.models import FirstAdminLink, User
+from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
+
+log = logging.getLogger(__name__)
+
+LINK_LIVES = timedelta(hours=24)
+
+
+def admin_exists() -> bool:
+    """Whether some person can administer: an active superuser or Operator."""
+    admins = Q(is_superuser=True) | Q(groups__name=OPERATOR)
+    return User.objects.filter(admins, is_active=True, is_service=False).exists()
+
+
+def first_admin_link(base_url: str) -> str | None:
+    """A fresh link for the first administrator, ending any earlier one. None when there is one, or the environment named one."""
+    if create_from_environment() or admin_exists():
+        return None
+    token = secrets.token_urlsafe(32)
+    fields = {"digest": digest_of(token), "expires_at": timezone.now() + LINK_LIVES, "used_at": None}
+    FirstAdminLink.objects.update_or_create(pk=FirstAdminLink.ONLY, defaults=fields)
+    return f"{base_url.rstrip('/')}/first-admin/{token}/"
+
+
+def create_from_environment() -> User | None:
+    """The account CLAWSITE_ADMIN_USERNAME and CLAWSITE_ADMIN_PASSWORD ask for, unless somebody administers already."""
+    username = os.environ.get("CLAWSITE_ADMIN_USERNAME", "").strip()
+    password = os.environ.pop("CLAWSITE_ADMIN_PASSWORD", "")  # gone in any case: no child process is to inherit it
+    if not username or not password:
+        return None
+    try:
+        User.username_validator(username)
+    except ValidationError as error:
+        raise InvalidRequest(f"CLAWSITE_ADMIN_USERNAME is {username!r}: {' '.join(error.messages)}") from error
+    with transaction.atomic():
+        if admin_exists():
+            return None
+        try:
+            validate_password(password, User(username=username))
+        except ValidationError as weak:  # whoever owns the environment owns the host, so this is advice
+            log.warning("CLAWSITE_ADMIN_PASSWORD is weak: %s", " ".join(weak.messages))
+        user = _make_admin(username, password)
+    log.info("created the first administrator %s from the environment", user.pk)
+    return user
+
+
+def digest_of(token: str) -> str:
+    return sha256(token.encode()).hexdigest()
+
+
+def link_is_open(digest: str) -> bool:
+    """Whether that link could still be used now."""
+    link = FirstAdminLink.objects.filter(pk=FirstAdminLink.ONLY, used_at__isnull=True, expires_at__gt=timezone.now()).first()
+    return link is not None and hmac.compare_digest(link.digest, digest) and not admin_exists()
+
+
+@transaction.atomic
+def use_link(digest: str, username: str, password: str) -> User:
+    """Create the first administrator and spend the link, both or neither."""
+    open_links = FirstAdminLink.objects.filter(digest=digest, used_at__isnull=True, expires_at__gt=timezone.now())
+    # One UPDATE takes the link, so of two people who use it at once one is refused.
+    if admin_exists() or not open_links.update(used_at=timezone.now()):
+        raise NotFound("this link has been used, has expired, or was replaced by a newer one")
+    if User.objects.filter(username=username).exists():
+        raise Conflict("there is an account of that name already; choose another")
+    user = _make_admin(username, password)
+    log.info("created the first administrator %s by the one-time link", user.pk)
+    return user
+
+
+def _make_admin(username: str, password: str) -> User:
+    """An administrator by membership, not a superuser.
+
+    Operator holds every table's permissions, which is all the admin asks for; a superuser would pass every later check
+    too, approvals included, without anybody having granted it. Daily work should not carry that.
+    """
+    user, _created = User.objects.get_or_create(username=username, defaults={"is_staff": True})
+    user.is_staff = user.is_active = True
+    user.set_password(password)
+    user.save()
+    user.groups.add(*Group.objects.filter(name__in=[OPERATOR, APPROVER, USER]))
+    return user

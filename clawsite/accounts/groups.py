@@ -1,0 +1,61 @@
+"""The four groups, and what an account may do on the gateway. The groups are ours; others may be added in the admin."""
+
+from typing import Any
+
+from django.contrib.auth.models import Group, Permission
+from django.db.models import Q
+
+from clawsite.accounts.models import User
+
+READ = "operator.read"
+WRITE = "operator.write"
+ADMIN = "operator.admin"
+APPROVALS = "operator.approvals"
+PAIRING = "operator.pairing"
+SCOPES = frozenset({READ, WRITE, ADMIN, APPROVALS, PAIRING})
+
+SCOPES_BY_PERMISSION = {
+    "accounts.use_gateway": (READ, WRITE),
+    "accounts.view_any_session": (READ,),
+    "accounts.administer_gateway": (ADMIN,),
+    "accounts.approve_commands": (APPROVALS,),
+    "accounts.pair_devices": (PAIRING,),
+}
+
+OPERATOR = "Operator"
+APPROVER = "Approver"
+USER = "User"
+AUDITOR = "Auditor"
+
+# Approving is nobody's by-product: an operator who should also approve is put in both groups.
+GATEWAY_PERMISSIONS = {
+    OPERATOR: ("administer_gateway", "pair_devices"),
+    APPROVER: ("approve_commands",),
+    USER: ("use_gateway",),
+    AUDITOR: ("view_any_session",),
+}
+
+# Tables of Django's own that hold other people's cookies, or nothing to decide.
+NOT_ADMINISTERED = ("admin", "contenttypes", "sessions")
+
+
+def scopes_of(user: User) -> frozenset[str]:
+    """What the account may do now, read from its permissions; nothing when it is not active."""
+    if not user.is_active:
+        return frozenset()
+    return frozenset(scope for permission, scopes in SCOPES_BY_PERMISSION.items() if user.has_perm(permission) for scope in scopes)
+
+
+def install_groups(using: str, **_signal: Any) -> None:
+    """Give each group exactly its permissions, after every migrate: what a new version adds is there, what it drops is gone."""
+    custom = Q(content_type__app_label="accounts", content_type__model="user")
+    tables = ~Q(content_type__app_label__in=NOT_ADMINISTERED) & Q(codename__regex=r"^(add|change|delete|view)_")
+    looking = ~Q(content_type__app_label__in=NOT_ADMINISTERED) & Q(codename__startswith="view_")
+    for name, codenames in GATEWAY_PERMISSIONS.items():
+        wanted = custom & Q(codename__in=codenames)
+        if name == OPERATOR:
+            wanted |= tables & ~Q(codename="view_any_session")
+        if name == AUDITOR:
+            wanted |= looking
+        group, _created = Group.objects.using(using).get_or_create(name=name)
+        group.permissions.set(Permission.objects.using(using).filter(wanted))

@@ -1,0 +1,102 @@
+"""Tokens of programs: making them, finding the account behind one, ending them.
+
+A token narrows its account's rights and never adds to them. Whether an address may try at all is asked of `throttle` first.
+"""
+
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Literal
+
+from django.conf import settings
+from django.contrib.auth.models import Permission
+from django.db import transaction
+from django.utils import timezone
+
+from clawsite.accounts import announce
+from clawsite.accounts.groups import READ, SCOPES, WRITE, scopes_of
+from clawsite.accounts.models import AccessToken, User
+from clawsite.infra.errors import InvalidRequest
+
+# Programs on the host: they may chat and read. Approving, policy and accounts stay with people.
+GATEWAY_SCOPES = frozenset({READ, WRITE})
+USED_AT_MOST_EVERY = timedelta(minutes=1)  # a row per request would make every read a write
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who is asking, by which kind of secret. `scopes` is what the secret allows of what the account had just now."""
+
+    user: User
+    scopes: frozenset[str] | None
+    kind: Literal["api-token", "gateway-token"]
+    token_id: int | None
+
+
+def issue_token(user: User, name: str, scopes: list[str], expires_at: datetime | None = None) -> tuple[AccessToken, str]:
+    """Make a token and say its secret, once. Asking for more than the account has yields what it has."""
+    if unknown := set(scopes) - SCOPES:
+        raise InvalidRequest(f"unknown scope {sorted(unknown)[0]!r}; there are {', '.join(sorted(SCOPES))}")
+    if expires_at is not None and expires_at <= timezone.now():
+        raise InvalidRequest("the token would already have expired; choose a time to come")
+    prefix = secrets.token_hex(4)
+    secret = f"claw_{prefix}_{secrets.token_urlsafe(32)}"
+    token = AccessToken(user=user, name=name, prefix=prefix, digest=_digest(secret), scopes=sorted(set(scopes) & scopes_of(user)))
+    if expires_at is not None:
+        token.expires_at = expires_at
+    token.save()
+    return token, secret
+
+
+def revoke_token(token: AccessToken) -> None:
+    """End a token for good; a second time changes nothing."""
+    with transaction.atomic():
+        if AccessToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now()):
+            announce.account_changed(token.user_id)
+
+
+def principal_for(secret: str) -> Principal | None:
+    """The account behind a secret that is valid now, or None: why it is not valid is nobody's business."""
+    if hmac.compare_digest(secret.encode(), settings.GATEWAY_TOKEN.encode()):
+        user = service_user("gateway")
+        return Principal(user, GATEWAY_SCOPES & scopes_of(user), "gateway-token", None) if user.is_active else None
+    return _principal_of_token(secret)
+
+
+def _principal_of_token(secret: str) -> Principal | None:
+    head, _, rest = secret.partition("_")
+    prefix = rest.partition("_")[0]
+    if head != "claw" or len(prefix) > 16:
+        return None
+    token = AccessToken.objects.select_related("user").filter(prefix=prefix).first()
+    # The prefix is public and finds the row; the digest of the whole secret decides, in constant time.
+    if token is None or not hmac.compare_digest(_digest(secret), token.digest):
+        return None
+    now = timezone.now()
+    if token.revoked_at or token.expires_at <= now or not token.user.is_active:
+        return None
+    if token.last_used_at is None or token.last_used_at < now - USED_AT_MOST_EVERY:
+        AccessToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return Principal(token.user, frozenset(token.scopes) & scopes_of(token.user), "api-token", token.pk)
+
+
+def service_user(name: str) -> User:
+    """The account that owns a program's sessions. Its name has a colon, which no form accepts, so nobody can take it."""
+    username = f"service:{name}"
+    found = User.objects.filter(username=username, is_service=True).first()
+    if found:
+        return found
+    with transaction.atomic():
+        user, created = User.objects.get_or_create(username=username, defaults={"is_service": True})
+        if created:
+            user.set_unusable_password()
+            user.save(update_fields=["password"])
+            user.user_permissions.add(Permission.objects.get(content_type__app_label="accounts", codename="use_gateway"))
+    return user
+
+
+def _digest(secret: str) -> str:
+    """Plain SHA-256: 256 random bits cannot be guessed, so there is nothing for a slow hash to slow down."""
+    return sha256(secret.encode()).hexdigest()

@@ -1,0 +1,77 @@
+"""`claw agent`: sends one message through the running gateway and writes the answer as it comes."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import uuid
+
+from clawsite.cli import endpoint
+from clawsite.cli.command import CommandFailed
+from clawsite.cli.printing import AnswerPrinter
+from clawsite.client import Client, ConnectionLost, GatewayError
+
+HELP = "Send a message to an agent and watch its answer"
+EXAMPLES = """examples:
+  claw agent "What can you do?"
+  claw agent "And in French?" --session agent:main:main
+  git diff | claw agent - --session agent:main:review     the message comes from stdin
+  claw agent "Sum up today's notes" --json                the whole result as JSON, when it has ended
+
+The answer goes to stdout; tool calls and notes go to stderr. Ctrl-C stops the run, not only this command.
+A lost connection is resumed. The exit code is 1 when the run failed or was stopped.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", help="the message; - reads it from stdin")
+    parser.add_argument("--session", metavar="KEY", help="session to write in (default: the agent's main session)")
+    parser.add_argument("--agent", metavar="ID", default="main", help="agent to talk to (default main)")
+    parser.add_argument("--timeout", type=int, metavar="SECONDS", help="end the run after so long (default 600)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end instead of the answer")
+    endpoint.add_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    text = sys.stdin.read() if options.text == "-" else options.text
+    if not text.strip():
+        raise CommandFailed("the message is empty.", code=2)
+    return endpoint.talk(_converse(options, text))
+
+
+async def _converse(options: argparse.Namespace, text: str) -> int:
+    with open(os.devnull, "w") as nowhere:
+        printer = AnswerPrinter(nowhere if options.json else sys.stdout, sys.stderr)
+        client = Client(endpoint.endpoint(options), on_lost=lambda reason: printer.note("· connection lost; resuming"))
+        async with client:
+            key = options.session or f"agent:{options.agent}:main"
+            run_id = str(uuid.uuid4())
+            wishes = {"timeout": options.timeout} if options.timeout is not None else {}
+            try:
+                async for event in client.run(text, session_key=key, idempotency_key=run_id, **wishes):
+                    printer.show(event)
+            except asyncio.CancelledError:  # Ctrl-C
+                await _abort(client, key, run_id, printer)
+                printer.aborted = True
+    if options.json:
+        _print_result(printer, run_id, key)
+    elif printer.error:
+        print(f"claw: {printer.error}", file=sys.stderr)
+    return 1 if printer.error or printer.aborted else 0
+
+
+async def _abort(client: Client, session_key: str, run_id: str, printer: AnswerPrinter) -> None:
+    try:
+        await client.request("chat.abort", {"sessionKey": session_key, "runId": run_id}, timeout=5)
+        printer.note("· stopped")
+    except (GatewayError, ConnectionLost, TimeoutError) as error:
+        printer.note(f"· could not stop the run, it may go on: {error}")
+
+
+def _print_result(printer: AnswerPrinter, run_id: str, session_key: str) -> None:
+    status = "error" if printer.error else "aborted" if printer.aborted else "ok"
+    result = {"status": status, "runId": run_id, "sessionKey": session_key, "text": printer.text, "usage": printer.usage}
+    if printer.error:
+        result["error"] = printer.error
+    print(json.dumps(result, ensure_ascii=False, indent=2))

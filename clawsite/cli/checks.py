@@ -1,0 +1,229 @@
+"""The checks of `claw doctor`. Each looks at one thing, changes nothing, and returns one finding."""
+
+import os
+import platform
+import shutil
+import sqlite3
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from clawsite.cli import prepared, trouble
+from clawsite.cli.command import load_django
+
+Level = Literal["ok", "warn", "fail"]
+
+OLDEST_SQLITE = (3, 35)  # UPDATE … RETURNING
+NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "glusterfs", "ceph")
+LOW_DISK, NO_DISK = 1 << 30, 100 << 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    level: Level
+    text: str
+    todo: str = ""
+
+
+def examine(settings: ModuleType) -> list[Finding]:
+    """All checks in order; those that need the database only when it answers."""
+    findings = [check(settings) for check in BASIC]
+    database = check_database(settings)
+    findings.append(database)
+    if database.level != "fail":
+        findings += [check(settings) for check in WITH_DATABASE]
+    return findings
+
+
+def check_python(_settings: ModuleType) -> Finding:
+    version = platform.python_version()
+    if sys.version_info < (3, 11):
+        return Finding("python", "fail", version, "Clawsite needs Python 3.11 or newer.")
+    return Finding("python", "ok", version)
+
+
+def check_home(settings: ModuleType) -> Finding:
+    home: Path = settings.HOME
+    mode = stat.S_IMODE(home.stat().st_mode)
+    if mode & 0o077:
+        return Finding("home", "warn", f"{home} can be read by other accounts ({mode:o})", f"chmod 700 {home}")
+    return Finding("home", "ok", f"{home}, private to this account")
+
+
+def check_secrets(settings: ModuleType) -> Finding:
+    files = [settings.HOME / name for name in ("secret.key", "gateway.token")]
+    loose = [file for file in files if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077]
+    if loose:
+        names = " ".join(str(file) for file in loose)
+        return Finding("secrets", "fail", f"other accounts can read {names}", f"chmod 600 {names}; then have new ones made by deleting them")
+    return Finding("secrets", "ok", "key files are private")
+
+
+def check_account(_settings: ModuleType) -> Finding:
+    if os.geteuid() == 0:
+        return Finding("account", "warn", "running as root: so would every command of an agent", "Use an account of its own.")
+    return Finding("account", "ok", "not root")
+
+
+def check_debug(settings: ModuleType) -> Finding:
+    if settings.DEBUG:
+        return Finding("debug", "warn", "CLAWSITE_DEBUG=1 shows internals to everybody who can open a page", "Unset it in production.")
+    return Finding("debug", "ok", "off")
+
+
+def check_origins(settings: ModuleType) -> Finding:
+    origins = settings.ALLOWED_ORIGINS
+    text = ", ".join(origins)
+    open_to_others = settings.HOST not in ("127.0.0.1", "::1", "localhost")
+    plain = [origin for origin in origins if origin.startswith("http://") and not _is_local(origin)]
+    if len({origin.split(":")[0] for origin in origins}) > 1:
+        return Finding("origins", "warn", f"{text}: http and https mixed, so cookies are not marked Secure", "Name https origins only.")
+    if plain or (open_to_others and not settings.BEHIND_TLS):
+        todo = "Put a TLS proxy in front and set CLAWSITE_ORIGINS=https://your.host."
+        return Finding("origins", "warn", f"{text}: passwords and cookies cross the network unencrypted", todo)
+    return Finding("origins", "ok", text)
+
+
+def _is_local(origin: str) -> bool:
+    return urlsplit(origin).hostname in ("127.0.0.1", "localhost", "::1")
+
+
+def check_proxies(settings: ModuleType) -> Finding:
+    trusted = os.environ.get("CLAWSITE_TRUSTED_PROXIES", "")
+    if settings.BEHIND_TLS and not trusted:
+        todo = "Set CLAWSITE_TRUSTED_PROXIES to the proxy's address, so that sign-in limits count clients and not the proxy."
+        return Finding("proxy", "warn", "TLS origins, but no trusted proxy is named", todo)
+    if trusted.strip() == "*":
+        return Finding("proxy", "warn", "every client may claim any address", "Name the proxy's address in CLAWSITE_TRUSTED_PROXIES.")
+    return Finding("proxy", "ok", trusted or "none")
+
+
+def check_disk(settings: ModuleType) -> Finding:
+    free = shutil.disk_usage(settings.HOME).free
+    text = f"{free / (1 << 30):.1f} GB free at {settings.HOME}"
+    if free < NO_DISK:
+        return Finding("disk", "fail", text, "Free some space: the gateway refuses messages when the disk is full.")
+    return Finding("disk", "warn" if free < LOW_DISK else "ok", text, "Free some space." if free < LOW_DISK else "")
+
+
+def check_static(settings: ModuleType) -> Finding:
+    if prepared.static_is_current(settings):
+        return Finding("static files", "ok", "collected")
+    return Finding("static files", "warn", "not collected, or older than their sources", "`claw serve` does it at start, or run `claw prepare`.")
+
+
+def check_server(settings: ModuleType) -> Finding:
+    if "daphne" in settings.INSTALLED_APPS:
+        text = "`runserver` uses daphne, which buffers without limit for a client that does not read (slow-consumer limits do not hold)"
+        return Finding("server", "warn", text, "Use `claw serve` or `claw web`, which run uvicorn, for anything but development.")
+    return Finding("server", "ok", "uvicorn (`claw serve`, `claw web`); under daphne the slow-consumer limits would not hold")
+
+
+def check_redis(settings: ModuleType) -> Finding:
+    if not settings.REDIS_URL:
+        postgres = "postgresql" in settings.DATABASES["default"]["ENGINE"]
+        text = "not configured: processes of this host meet at sockets in the state directory"
+        return Finding("redis", "ok", text, "Set REDIS_URL before starting processes on a second host." if postgres else "")
+    import redis
+
+    try:
+        redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=3, socket_timeout=3).ping()
+    except (redis.RedisError, OSError, ValueError) as error:
+        return Finding("redis", "fail", f"REDIS_URL does not answer: {error}", "Start Redis, correct REDIS_URL, or unset it.")
+    return Finding("redis", "ok", "answers")
+
+
+def check_sqlite(settings: ModuleType) -> Finding:
+    database = settings.DATABASES["default"]
+    if not database["ENGINE"].endswith("sqlite3"):
+        return Finding("sqlite", "ok", "not used")
+    version = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        return Finding("sqlite", "fail", f"SQLite {version} is too old", "Use a Python with SQLite 3.35 or newer, or PostgreSQL.")
+    kind = _filesystem(Path(database["NAME"]).parent)
+    if kind.startswith(NETWORK_FILESYSTEMS):
+        todo = "Set CLAWSITE_HOME to a local disk, or use PostgreSQL."
+        return Finding("sqlite", "fail", f"the database is on a network filesystem ({kind}), where SQLite loses data", todo)
+    return Finding("sqlite", "ok", f"SQLite {version} on {kind or 'a local disk'}")
+
+
+def _filesystem(path: Path) -> str:
+    """The type of the filesystem a path is on; empty where the system does not tell."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return ""
+    best = max((mount for mount in mounts if path.is_relative_to(mount[1])), key=lambda mount: len(mount[1]), default=None)
+    return best[2] if best else ""
+
+
+def check_database(settings: ModuleType) -> Finding:
+    """Reachable, migrated, writable."""
+    load_django()
+    from django.db import DatabaseError, connection, transaction
+    from django.db.migrations.executor import MigrationExecutor
+
+    name = f"{connection.vendor} {connection.settings_dict['NAME']}"
+    try:
+        connection.ensure_connection()
+        executor = MigrationExecutor(connection)
+        if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            text = f"{name}: {len(plan)} migrations are not applied"
+            return Finding("database", "fail", text, "`claw serve` applies them at start, or run `claw migrate`.")
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("UPDATE django_migrations SET name = name WHERE id = (SELECT MIN(id) FROM django_migrations)")
+            transaction.set_rollback(True)
+        mode = _journal_mode(connection)
+    except DatabaseError as error:
+        return Finding("database", "fail", f"{name}: {error}".strip(), trouble.explain(error) or "See docs/operating.md.")
+    if mode and mode != "wal":
+        return Finding("database", "warn", f"{name}: journal mode is {mode}, readers wait for writers", "Stop other programs that use the file.")
+    return Finding("database", "ok", f"{name}: migrated and writable" + (", WAL" if mode else ""))
+
+
+def _journal_mode(connection: Any) -> str:
+    if connection.vendor != "sqlite":
+        return ""
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode")
+        return str(cursor.fetchone()[0]).lower()
+
+
+def check_people(_settings: ModuleType) -> Finding:
+    from clawsite.accounts.first_admin import admin_exists
+
+    if admin_exists():
+        return Finding("people", "ok", "there is an administrator")
+    todo = "Open the link that `claw serve` prints, or set CLAWSITE_ADMIN_USERNAME and CLAWSITE_ADMIN_PASSWORD."
+    return Finding("people", "warn", "nobody can administer yet", todo)
+
+
+def check_worker(settings: ModuleType) -> Finding:
+    from sessions_app import hot_sql
+    from sessions_app.models import Worker
+
+    # The lease: a worker silent for longer has lost its runs to others.
+    alive = Worker.objects.filter(heartbeat_at__gte=hot_sql.db_now() - settings.LEASE_SECONDS).count()
+    if alive:
+        return Finding("worker", "ok", f"{alive} alive")
+    return Finding("worker", "warn", "no worker is alive, so messages wait", "Start `claw serve`, or `claw worker` beside your web processes.")
+
+
+def check_model(_settings: ModuleType) -> Finding:
+    from agents.providers import catalog
+
+    return Finding("model", "ok", catalog.default_model(os.environ))
+
+
+BASIC: list[Callable[[ModuleType], Finding]] = [
+    check_python, check_account, check_home, check_secrets, check_disk, check_debug, check_origins, check_proxies, check_static,
+    check_server, check_redis, check_sqlite,
+]  # fmt: skip
+WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [check_people, check_worker, check_model]

@@ -1,0 +1,78 @@
+"""What a command is: a module with a line of help, examples, arguments and `run`. Runs it with or without Django's machinery.
+
+Each of our commands is such a module in this package and a thin Django command in `management/commands`, made by
+`django_command`. `claw` and `manage.py` call the module directly, because Django's own path loads every app first:
+0.4 s that `claw call` does not need.
+"""
+
+import argparse
+import os
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from clawsite.infra.environment import SettingsError
+
+if TYPE_CHECKING:
+    from django.core.management.base import BaseCommand
+
+
+class CommandFailed(Exception):
+    """The command cannot do what was asked. The message is shown as one line, so it says what to do next."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def run_plain(module: ModuleType, name: str, arguments: list[str], program: str = "claw") -> int:
+    """Parse the arguments and run; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog=f"{program} {name}", description=module.HELP, epilog=module.EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(arguments)))
+
+
+def django_command(module: ModuleType) -> "type[BaseCommand]":
+    """The same command for Django: `call_command("doctor")`, `manage.py help doctor`."""
+    from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+    class Command(BaseCommand):
+        help = module.HELP
+        requires_system_checks = []
+
+        def create_parser(self, prog_name: str, subcommand: str, **options: Any) -> CommandParser:
+            options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+            return super().create_parser(prog_name, subcommand, epilog=module.EXAMPLES, **options)
+
+        def add_arguments(self, parser: CommandParser) -> None:
+            module.add_arguments(parser)
+
+        def handle(self, *_arguments: str, **options: Any) -> None:
+            try:
+                code = module.run(argparse.Namespace(**options))
+            except CommandFailed as failed:
+                raise CommandError(str(failed), returncode=failed.code) from failed
+            if code:
+                raise SystemExit(code)
+
+    return Command
+
+
+def read_settings() -> ModuleType:
+    """The settings as a plain module: they import no Django, so that reading them costs 10 ms and not 400."""
+    try:
+        return import_module(os.environ.get("DJANGO_SETTINGS_MODULE", "clawsite.settings"))
+    except ValueError as error:
+        raise SettingsError(f"a CLAWSITE_ variable must be a number: {error}") from error
+
+
+def load_django() -> None:
+    """For the commands that need models: settings and every app."""
+    import django
+    from django.apps import apps
+
+    read_settings()  # first, because Django would hide what is wrong with them behind a message of its own
+    if not apps.ready:
+        django.setup()

@@ -1,0 +1,91 @@
+"""`claw`: our commands, and Django's next to them. `python manage.py` is the same.
+
+Only picks the command and turns what the environment did wrong into one line and an exit code: 1 failed, 2 wrong usage or
+settings, 3 gateway not reachable, 130 interrupted.
+"""
+
+import os
+import sys
+from importlib import import_module
+
+from clawsite.cli import trouble
+from clawsite.cli.command import CommandFailed, read_settings, run_plain
+from clawsite.infra.environment import SettingsError
+
+# In the order a new user needs them. The value is the module in this package.
+COMMANDS = {
+    "serve": "serve",
+    "agent": "agent",
+    "status": "status",
+    "doctor": "doctor",
+    "logs": "logs",
+    "call": "call",
+    "web": "web",
+    "worker": "worker",
+    "prepare": "prepare",
+    "protocol-docs": "protocol_docs",
+}
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
+    try:
+        code = _run(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:  # `claw logs … | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except CommandFailed as failed:
+        code = _complain(str(failed), failed.code)
+    except SettingsError as wrong:
+        code = _complain(str(wrong), 2)
+    except Exception as error:
+        sentence = trouble.explain(error)
+        if sentence is None:
+            raise
+        code = _complain(sentence, 1)
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    name = arguments[0] if arguments else "help"
+    if name in COMMANDS:
+        return run_plain(import_module(f"clawsite.cli.{COMMANDS[name]}"), name, arguments[1:])
+    if arguments in ([], ["help"], ["--help"], ["-h"]):
+        print(_overview())
+        return 0
+    if name in ("version", "--version"):
+        from clawsite.infra.version import version
+
+        print(f"Clawsite {version()}")
+        return 0
+    if name == "help" and arguments[1] in COMMANDS:
+        return _run([arguments[1], "--help"])
+    read_settings()
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(["claw", *arguments])
+    return 0
+
+
+def _overview() -> str:
+    ours = "\n".join(f"  {name:<15}{import_module(f'clawsite.cli.{module}').HELP}" for name, module in COMMANDS.items())
+    return f"""Clawsite: a self-hosted agent gateway.
+
+usage: claw COMMAND [options]        claw COMMAND --help shows options and examples
+
+{ours}
+
+Django's own commands work too: migrate, createsuperuser, changepassword, collectstatic, shell, …
+  claw help --commands                 lists all of them"""
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"claw: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""`claw serve`: everything on one host. Holds the state directory and the port, prepares, then supervises web and worker.
+
+Loads no Django: it is one of three processes and waits for months. What needs models is done by `claw prepare`.
+"""
+
+import argparse
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from clawsite.cli import prepared, trouble, welcome
+from clawsite.cli.command import CommandFailed, read_settings
+from clawsite.cli.supervisor import Supervisor
+from clawsite.infra import logs, process
+
+HELP = "Run everything on this host: web, worker and database (start here)"
+EXAMPLES = """examples:
+  claw serve                                            http://127.0.0.1:8765, state in .clawsite/
+  CLAWSITE_PORT=9000 CLAWSITE_HOME=~/claw claw serve    another port and state directory
+  CLAWSITE_MODEL=openai/gpt-5 OPENAI_API_KEY=… claw serve
+
+Ctrl-C or SIGTERM drains: runs in progress are handed over and go on at the next start. A second one kills at once.
+All settings: docs/operating.md
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="worker processes (default 1, enough for 64 runs at a time)")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.workers < 1:
+        raise CommandFailed("--workers must be at least 1.", code=2)
+    settings = read_settings()
+    logs.configure("serve", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
+    with hold(settings.HOME / "serve.lock"), listen(settings.HOST, settings.PORT) as listener:
+        return Service(settings, listener, options.workers).run()
+
+
+@contextlib.contextmanager
+def hold(path: Path) -> Any:
+    """Refuse to start twice on one state directory. The kernel frees the lock with the process, however it ends."""
+    with open(path, "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read().strip() or "unknown"
+            raise CommandFailed(
+                f"already running on {path.parent} as process {owner}. Stop it (kill {owner}), or set CLAWSITE_HOME to another directory."
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The socket web inherits. Kept open here, so that clients who dial while web restarts wait instead of being refused."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    give_up = time.monotonic() + 2  # after kill -9 of a supervisor its web process may need a moment to let go
+    while True:
+        try:
+            return socket.create_server((host, port), family=family, backlog=2048)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and time.monotonic() < give_up:
+                time.sleep(0.05)
+                continue
+            if error.errno == errno.EADDRINUSE:
+                raise CommandFailed(trouble.port_in_use(host, port)) from error
+            raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror}. Check CLAWSITE_HOST and CLAWSITE_PORT.") from error
+
+
+class Service:
+    """What `serve` supervises, and in which order it starts."""
+
+    def __init__(self, settings: ModuleType, listener: socket.socket, workers: int) -> None:
+        self.settings = settings
+        self.listener = listener
+        self.workers = workers
+        # What only `prepare` may know stays out of the environment of the processes that run agents.
+        self.env = {name: value for name, value in os.environ.items() if name != "CLAWSITE_ADMIN_PASSWORD"}
+        self.env["CLAWSITE_GATEWAY_TOKEN"] = settings.GATEWAY_TOKEN
+        # The children have their own drain time; the margin lets them finish what they do at its end.
+        self.supervisor = Supervisor(self.env, settings.DRAIN_SECONDS + 2, on_stop=self._close)
+        self.first_steps: dict[str, Any] | None = None
+        self.started = self.web_ready = False
+
+    def run(self) -> int:
+        settings = self.settings
+        if prepared.schema_is_current(settings) and prepared.static_is_current(settings):
+            self._start()
+        self._prepare()
+        return self.supervisor.run()
+
+    def _close(self) -> None:
+        """Refuse new connections at once and end a `prepare` that is under way."""
+        self.listener.close()
+        if self.preparing.poll() is None:
+            self.preparing.terminate()
+
+    def _start(self) -> None:
+        self.started = True
+        ready, tell_ready = os.pipe()
+        listener = self.listener.fileno()
+        self.supervisor.watch(ready, lambda: self._on_web_ready(os.read(ready, 64)))
+        self.supervisor.add("web", self._argv("web", "--fd", str(listener), "--ready-fd", str(tell_ready)), [listener, tell_ready])
+        for number in range(1, self.workers + 1):
+            self.supervisor.add("worker" if number == 1 else f"worker-{number}", self._argv("worker"))
+
+    def _argv(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "clawsite.cli.main", *arguments]
+
+    def _on_web_ready(self, _told: bytes) -> None:
+        first = not self.web_ready
+        self.web_ready = True
+        if first:
+            self._welcome()
+
+    def _prepare(self) -> None:
+        """Run it beside the loop; its lines come in as they are written."""
+        env = {**os.environ, "CLAWSITE_GATEWAY_TOKEN": self.settings.GATEWAY_TOKEN}
+        self.preparing = process.spawn(self._argv("prepare", "--json"), env=env, stdout=subprocess.PIPE)
+        output = self.preparing.stdout
+        assert output is not None
+        unread = bytearray()
+
+        def on_output() -> None:
+            chunk = os.read(output.fileno(), 65536)
+            unread.extend(chunk)
+            *lines, rest = bytes(unread).split(b"\n")
+            unread[:] = rest
+            for line in lines:
+                self._on_line(json.loads(line))
+            if not chunk:
+                self.supervisor.unwatch(output.fileno())
+                self._on_prepared()
+
+        self.supervisor.watch(output.fileno(), on_output)
+
+    def _on_line(self, line: dict[str, Any]) -> None:
+        if "step" in line:
+            print(line["step"], flush=True)
+        else:
+            self.first_steps = line["done"]
+
+    def _on_prepared(self) -> None:
+        code = self.preparing.wait()
+        if self.supervisor.stopping:
+            return
+        if self.first_steps is None:  # it has said why on stderr
+            self.supervisor.stop(code or 1)
+            return
+        if not self.started:
+            self._start()
+        self._welcome()
+
+    def _welcome(self) -> None:
+        if self.web_ready and self.first_steps is not None:
+            print(welcome.text(self.settings, self.first_steps), flush=True)

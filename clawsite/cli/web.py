@@ -1,0 +1,108 @@
+"""`claw web`: one web process. Serves the ASGI application by uvicorn, or by daphne for those who want Channels' own server."""
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from clawsite.cli import trouble
+from clawsite.cli.command import CommandFailed, read_settings
+from clawsite.infra import logs, process
+
+if TYPE_CHECKING:
+    import uvicorn
+
+HELP = "Run one web process: pages, WebSocket, HTTP API (any number of them on PostgreSQL + Redis)"
+EXAMPLES = """examples:
+  claw web --port 8001 & claw web --port 8002 &     two of them behind a load balancer
+  claw web --server daphne                          Channels' own server; slow clients then cost it memory, see `claw doctor`
+
+SIGTERM drains: no new connections, open sockets are told, and it ends within CLAWSITE_DRAIN_SECONDS.
+"""
+
+LARGEST_FRAME = 26_214_400 + 1024  # the protocol's limit; the margin lets the gateway itself say that a frame is too large
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", help="address to listen on (default CLAWSITE_HOST or 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default CLAWSITE_PORT or 8765)")
+    parser.add_argument("--server", choices=["uvicorn", "daphne"], default="uvicorn", help="ASGI server (default uvicorn)")
+    parser.add_argument("--fd", type=int, help="serve this inherited listening socket instead")
+    parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+
+
+def run(options: argparse.Namespace) -> int:
+    process.end_with_parent()
+    settings = read_settings()
+    logs.configure("web", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
+    listener = _listener(options.host or settings.HOST, options.port or settings.PORT, options.fd)
+    from clawsite.asgi import application
+
+    if options.server == "daphne":
+        _serve_daphne(application, listener)
+    else:
+        _serve_uvicorn(application, listener, settings, options.ready_fd)
+    return 0
+
+
+def _listener(host: str, port: int, descriptor: int | None) -> socket.socket:
+    if descriptor is not None:
+        return socket.socket(fileno=descriptor)
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
+    except OSError as error:
+        raise CommandFailed(trouble.port_in_use(host, port)) from error
+
+
+def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleType, ready_fd: int | None) -> None:
+    import uvicorn
+
+    proxies = os.environ.get("CLAWSITE_TRUSTED_PROXIES", "")
+    config = uvicorn.Config(
+        application,
+        loop="uvloop",
+        ws="websockets-sansio",
+        ws_max_size=LARGEST_FRAME,
+        ws_per_message_deflate=False,  # token frames are small, and compressing them once per socket undoes encoding them once
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=proxies,
+        timeout_graceful_shutdown=int(settings.DRAIN_SECONDS),
+    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again once it has drained
+    _server(config, ready_fd).run(sockets=[listener])
+
+
+def _server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.Server":
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """Says when it is ready, and lets the application say goodbye while its sockets are still open."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if ready_fd is not None:
+                os.write(ready_fd, b"ready\n")
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            for server in self.servers:
+                server.close()
+            # uvicorn would close the sockets first and only then tell the application, which could not send anything any more.
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                await self.lifespan.shutdown()
+            await super().shutdown(sockets)
+
+    return Server(config)
+
+
+def _serve_daphne(application: Any, listener: socket.socket) -> None:
+    from daphne.server import Server
+
+    Server(application, endpoints=[f"fd:fileno={listener.detach()}:domain=INET"], server_name="").run()

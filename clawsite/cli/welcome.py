@@ -1,0 +1,38 @@
+"""What a person reads when `claw serve` is up."""
+
+from types import ModuleType
+from typing import Any
+
+DEMO = "demo/"
+
+
+def text(settings: ModuleType, first_steps: dict[str, Any]) -> str:
+    address = settings.ALLOWED_ORIGINS[0]
+    lines = [f"Clawsite {first_steps['version']} is running at {address}/", ""]
+    if first_steps["link"]:
+        lines += [
+            "  Your first sign-in (works once, for 24 hours; it makes you the administrator):",
+            f"  {first_steps['link']}",
+            "",
+        ]
+    else:
+        lines.append(_row("Sign in", f"as {' or '.join(first_steps['people'])}" if first_steps["people"] else "with your account"))
+    lines += [
+        _row("Model", _model(first_steps["model"])),
+        _row("State", str(settings.HOME)),
+        _row("Try", 'claw agent "What can you do?"     in another terminal'),
+        _row("", "claw status · claw doctor · claw --help"),
+        _row("Stop", "Ctrl-C; runs in progress go on at the next start"),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _row(label: str, value: str) -> str:
+    return f"  {label:<10}{value}"
+
+
+def _model(name: str) -> str:
+    if name.startswith(DEMO):
+        return f"{name}: built in, needs no key. For a real one set CLAWSITE_MODEL and its key, e.g. OPENAI_API_KEY"
+    return name

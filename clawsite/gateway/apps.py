@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class GatewayConfig(AppConfig):
+    name = "clawsite.gateway"
+    label = "gateway"
+    default_auto_field = "django.db.models.BigAutoField"

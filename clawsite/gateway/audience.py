@@ -1,0 +1,89 @@
+"""Who is connected here, and who of them may see a session. Members are read from rows; everything else is in memory."""
+
+from collections.abc import Iterable, Iterator
+
+from clawsite.gateway.connection import Connection
+from clawsite.gateway.fanout import Members, Rows
+from clawsite.infra import clock
+
+
+class Audience:
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._by_user: dict[int, set[Connection]] = {}
+        self._followers: dict[str, set[Connection]] = {}
+        self._members: Members = {}
+        self.version = 0  # raised whenever somebody comes, goes, follows, or may see something else
+        self.since_ms = 0  # when the first of the present connections came
+
+    def __bool__(self) -> bool:
+        return bool(self._by_user)
+
+    def __iter__(self) -> Iterator[Connection]:
+        for group in self._by_user.values():
+            yield from group
+
+    @property
+    def users(self) -> list[int]:
+        return list(self._by_user)
+
+    def of_user(self, user_pk: int) -> list[Connection]:
+        return list(self._by_user.get(user_pk, ()))
+
+    def is_followed(self, session_id: str) -> bool:
+        return session_id in self._followers
+
+    async def expect(self, user_pk: int) -> None:
+        """Learn what a user is a member of, before its first connection is added."""
+        if user_pk not in self._by_user:
+            await self.read_members([*self._by_user, user_pk])
+
+    def add(self, connection: Connection) -> None:
+        """From now on it is told what its user may see."""
+        if not self._by_user:
+            self.since_ms = clock.now_ms()
+        self._by_user.setdefault(connection.user_pk, set()).add(connection)
+        self.changed()
+
+    def remove(self, connection: Connection) -> None:
+        group = self._by_user.get(connection.user_pk, set())
+        group.discard(connection)
+        if not group:
+            self._by_user.pop(connection.user_pk, None)
+        for session_id in list(connection.followed):
+            self.unfollow(connection, session_id)
+        self.changed()
+
+    def follow(self, connection: Connection, session_id: str) -> None:
+        connection.followed.add(session_id)
+        self._followers.setdefault(session_id, set()).add(connection)
+        self.changed()
+
+    def unfollow(self, connection: Connection, session_id: str) -> None:
+        connection.followed.discard(session_id)
+        followers = self._followers.get(session_id, set())
+        followers.discard(connection)
+        if not followers:
+            self._followers.pop(session_id, None)
+        self.changed()
+
+    def changed(self) -> None:
+        self.version += 1
+
+    async def read_members(self, users: Iterable[int] | None = None) -> None:
+        members = await self._rows.members(list(self._by_user if users is None else users))
+        if members is not self._members:
+            self._members = members
+            self.changed()
+
+    def of_session(self, session_id: str, owner: int) -> list[Connection]:
+        """Owner and members wherever they are; who may read everybody's sessions only where they asked to."""
+        users = {owner, *self._members.get(session_id, ())}
+        chosen = [
+            connection
+            for user in users
+            for connection in self._by_user.get(user, ())
+            if connection.may_read and (not connection.scoped or session_id in connection.followed)
+        ]
+        others = (c for c in self._followers.get(session_id, ()) if c.user_pk not in users)
+        return chosen + [connection for connection in others if connection.may_read and connection.sees_all]

@@ -1,0 +1,157 @@
+"""What one connection may do now: its credential looked at again and again, because a socket outlives a sign-in.
+
+The account's scopes are read at the handshake, at least every minute, and at once when the bus says that the account has
+changed; a request that comes meanwhile waits for the answer. Secrets are not kept: a token is known by its row.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from django.conf import settings
+from django.contrib import auth
+from django.contrib.sessions.backends.base import SessionBase
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from clawsite.accounts import tokens
+from clawsite.accounts.groups import scopes_of
+from clawsite.accounts.models import AccessToken, User
+from clawsite.gateway import limits
+from clawsite.gateway.scopes import Scope, effective_scopes, grants
+from clawsite.infra import db
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """How somebody showed who they are, in a form that can be checked again."""
+
+    kind: Literal["cookie", "api-token", "gateway-token"]
+    cookie: str = ""
+    token_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An account as it was when last looked at."""
+
+    user: User
+    scopes: frozenset[str]  # of the account, narrowed by its token
+    sees_all: bool  # may read everybody's sessions
+
+    @classmethod
+    def of(cls, user: User, ceiling: frozenset[str] | None) -> "Standing":
+        scopes = scopes_of(user)
+        return cls(user, scopes if ceiling is None else scopes & ceiling, user.has_perm("accounts.view_any_session"))
+
+
+class SignedOut(Exception):
+    """The credential is no longer good: token revoked or expired, signed out, account closed."""
+
+
+def standing_of(credential: Credential) -> Standing | None:
+    """Look at the rows; None when the credential is no longer good."""
+    match credential.kind:
+        case "cookie":
+            user = user_of_cookie(credential.cookie)
+            return Standing.of(user, None) if user else None
+        case "gateway-token":
+            user = tokens.service_user("gateway")
+            return Standing.of(user, tokens.GATEWAY_SCOPES) if user.is_active else None
+        case "api-token":
+            valid = AccessToken.objects.filter(revoked_at__isnull=True, expires_at__gt=timezone.now(), user__is_active=True)
+            token = valid.select_related("user").filter(pk=credential.token_id).first()
+            return Standing.of(token.user, frozenset(token.scopes)) if token else None
+
+
+def user_of_cookie(cookie: str) -> User | None:
+    """The account signed in under a session cookie; also checks that its password has not changed since."""
+    store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
+    request = HttpRequest()
+    request.session = store(cookie)
+    user = auth.get_user(request)
+    return user if isinstance(user, User) and user.is_active else None
+
+
+class Authority:
+    """The standing of one connection, narrowed by what it asked for."""
+
+    def __init__(
+        self,
+        credential: Credential,
+        standing: Standing,
+        wanted: frozenset[str] | None,
+        *,
+        look: Callable[[Credential], Awaitable[Standing | None]] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.credential = credential
+        self._wanted = wanted
+        self._look = look or _look
+        self._now = now
+        self._gone = False
+        self._checking: asyncio.Task[None] | None = None
+        self._take(standing)
+
+    @property
+    def user(self) -> User:
+        return self._standing.user
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        return effective_scopes(self._standing.scopes, None, self._wanted)
+
+    @property
+    def may_read(self) -> bool:
+        return not self._gone and grants(self.scopes, Scope.READ)
+
+    @property
+    def sees_all(self) -> bool:
+        return not self._gone and self._standing.sees_all
+
+    @property
+    def due(self) -> bool:
+        """Time for the regular look; a little early, so that the minute is kept."""
+        return self._now() - self._checked_at > limits.RECHECK_SECONDS - limits.TICK_SECONDS - 1
+
+    def doubt(self) -> None:
+        """The account may have changed: believe nothing until it has been looked at again."""
+        self._checked_at = float("-inf")
+        self._checking = None  # an answer under way may be older than the change
+
+    async def current(self) -> "Authority":
+        """Itself, no older than a minute; SignedOut when the credential is no longer good."""
+        while not self._gone and self._now() - self._checked_at > limits.RECHECK_SECONDS:
+            if self._checking is None or self._checking.done():
+                self._checking = asyncio.create_task(self._check())
+            await asyncio.wait([self._checking])
+            if self._checking is not None and self._checking.done():
+                self._checking.result()
+        if self._gone:
+            raise SignedOut
+        return self
+
+    async def look_again(self) -> None:
+        self.doubt()
+        await self.current()
+
+    async def _check(self) -> None:
+        me = asyncio.current_task()
+        standing = await self._look(self.credential)
+        if self._checking is not me:
+            return  # doubted again meanwhile
+        if standing is None:
+            self._gone = True
+        else:
+            self._take(standing)
+
+    def _take(self, standing: Standing) -> None:
+        self._standing = standing
+        self._checked_at = self._now()
+
+
+async def _look(credential: Credential) -> Standing | None:
+    return await db.read(standing_of, credential)

@@ -1,0 +1,165 @@
+"""From a request frame to its answer: authorise, validate, call, answer. One per connection.
+
+Every request is a task of its own, so that a call that waits for minutes never holds up the one that ends the waiting.
+Requests that open runs in the same session keep their order of arrival.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from clawsite.gateway import limits, registry
+from clawsite.gateway.authority import SignedOut
+from clawsite.gateway.connection import Connection
+from clawsite.gateway.errors import Answered, Close, describe, error_shape
+from clawsite.gateway.frames import Request, complaint, complaints, encode_failure, encode_success
+from clawsite.gateway.registry import Call, Followed, Method
+from clawsite.gateway.runtime import Runtime
+from clawsite.gateway.scopes import grants
+from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
+
+log = logging.getLogger(__name__)
+
+
+class Bucket:
+    """So many requests a second, and a burst of more."""
+
+    def __init__(self, rate: float, burst: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._now = rate, burst, now
+        self._left, self._at = burst, now()
+
+    def wait_ms(self) -> int:
+        """Take one; 0 when there was one, otherwise how long until there is."""
+        now = self._now()
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left >= 1:
+            self._left -= 1
+            return 0
+        return int((1 - self._left) / self._rate * 1000) + 1
+
+
+class Dispatcher:
+    def __init__(self, connection: Connection, runtime: Runtime) -> None:
+        self._connection, self._runtime = connection, runtime
+        self._bucket = Bucket(limits.requests_per_second(), limits.requests_burst())
+        self._running: set[asyncio.Task[None]] = set()
+        self._following: set[asyncio.Task[None]] = set()
+        self._last_of: dict[str, asyncio.Event] = {}
+
+    def submit(self, request: Request) -> None:
+        """Begin to answer; called in order of arrival and never waits."""
+        if refusal := self._refusal():
+            self._connection.reply_now(_failure(request, refusal))
+            return
+        method = registry.methods().get(request.method)
+        if method is None:
+            self._connection.reply_now(_failure(request, InvalidRequest(f"unknown method: {request.method}")))
+            return
+        order = method.order(request.params or {}) if method.order else None
+        before, mine = self._queue_behind(order)
+        _keep(self._running, self._answer(request, method, order, before, mine))
+
+    def cancel(self) -> None:
+        """The client has left: nobody waits for the answers. What has been accepted goes on."""
+        for task in [*self._running, *self._following]:
+            task.cancel()
+
+    def _refusal(self) -> Unavailable | None:
+        if wait := self._bucket.wait_ms():
+            return Unavailable("too many requests on this connection; slow down", retryable=True, retry_after_ms=wait)
+        if len(self._running) >= limits.REQUESTS_IN_FLIGHT:
+            words = f"{limits.REQUESTS_IN_FLIGHT} requests are in flight on this connection; wait for some answers"
+            return Unavailable(words, retryable=True, retry_after_ms=100)
+        if len(self._following) >= limits.FOLLOW_UPS:
+            return Unavailable("too many runs are awaited on this connection; wait for some to end", retryable=True, retry_after_ms=1000)
+        return None
+
+    def _queue_behind(self, order: str | None) -> tuple[asyncio.Event | None, asyncio.Event | None]:
+        if order is None:
+            return None, None
+        before, mine = self._last_of.get(order), asyncio.Event()
+        self._last_of[order] = mine
+        return before, mine
+
+    async def _answer(
+        self, request: Request, method: Method, order: str | None, before: asyncio.Event | None, mine: asyncio.Event | None
+    ) -> None:
+        try:
+            if before:
+                await before.wait()
+            result = await self._call(request, method)
+        except SignedOut:
+            self._connection.close(Close.AUTH_CHANGED, "auth changed")
+            return
+        except Exception as error:
+            await self._fail(request, error)
+            return
+        finally:
+            if mine:
+                mine.set()
+                if order is not None and self._last_of.get(order) is mine:
+                    del self._last_of[order]
+        if isinstance(result, Followed):
+            await self._succeed(request, result.first)
+            _keep(self._following, self._follow(request, result))
+        else:
+            await self._succeed(request, result)
+
+    async def _call(self, request: Request, method: Method) -> Any:
+        assert self._connection.authority is not None
+        authority = await self._connection.authority.current()
+        if not grants(authority.scopes, method.scope):
+            details = {"code": "MISSING_SCOPE", "missingScope": method.scope, "requiredScopes": [method.scope]}
+            raise Forbidden(f"missing scope: {method.scope}", details=details)
+        params = request.params or {}
+        if request.idempotency_key and "idempotencyKey" not in params:
+            if "idempotency_key" in method.params.model_fields:
+                params = {**params, "idempotencyKey": request.idempotency_key}
+        try:
+            valid = method.params.model_validate(params)
+        except ValidationError as error:
+            raise InvalidRequest(
+                f"invalid {method.name} params: {complaint(error)}", details={"issues": complaints(error)}
+            ) from error
+        return await method.handler(Call(self._connection, authority, self._runtime), valid)
+
+    async def _follow(self, request: Request, followed: Followed) -> None:
+        try:
+            result = await followed.then()
+        except Exception as error:
+            await self._fail(request, error)
+        else:
+            if result is not None:
+                await self._succeed(request, result)
+
+    async def _succeed(self, request: Request, result: Any) -> None:
+        try:
+            text = encode_success(request.id, result)
+        except TypeError as error:  # a result that is not JSON
+            await self._fail(request, error)
+        else:
+            await self._connection.reply(text)
+
+    async def _fail(self, request: Request, error: Exception) -> None:
+        await self._connection.reply(_failure(request, error))
+
+
+def _failure(request: Request, error: Exception) -> str:
+    payload = error.payload if isinstance(error, Answered) else None
+    return encode_failure(request.id, describe(error, method=request.method), payload)
+
+
+def _keep(tasks: set[asyncio.Task[None]], work: Any) -> None:
+    """A task nobody holds may be collected before it ends."""
+    task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
+def bad_frame(id: str, message: str) -> str:
+    return encode_failure(id, error_shape(InvalidRequest.code, message))

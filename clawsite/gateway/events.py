@@ -1,0 +1,162 @@
+"""The events clients are sent: their names and shapes, for the published schema and docs/protocol.md. Nothing is sent here."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from typing_extensions import NotRequired, TypedDict
+
+Stream = Literal["lifecycle", "assistant", "thinking", "tool", "compaction", "error"]
+
+
+class Message(TypedDict):
+    """A message of the transcript."""
+
+    role: Literal["user", "assistant", "toolResult"]
+    content: list[dict[str, Any]]
+    timestamp: int
+    messageId: NotRequired[str]
+    runId: NotRequired[str]
+    model: NotRequired[str]
+    provider: NotRequired[str]
+    usage: NotRequired[dict[str, Any]]
+    stopReason: NotRequired[str]
+    toolCallId: NotRequired[str]
+    toolName: NotRequired[str]
+    isError: NotRequired[bool]
+
+
+class Challenge(TypedDict):
+    """Sent at once when the socket opens, without a seq."""
+
+    nonce: str
+    ts: int
+
+
+class AgentEvent(TypedDict):
+    """One event of a run. `seq` counts the run's events from 1 without a gap, `cursor` those of the session."""
+
+    runId: str
+    seq: int
+    stream: Stream
+    ts: int
+    sessionKey: str
+    sessionId: str
+    cursor: int
+    data: dict[str, Any]
+    delta: NotRequired[str]  # protocol 1, assistant text
+
+
+class ToolEvent(TypedDict):
+    """Protocol 1 only: what a tool does. Protocols 3 and 4 get it as stream `tool` of `agent`, with the cap `tool-events`."""
+
+    runId: str
+    sessionKey: str
+    toolCallId: str
+    name: str
+    status: Literal["start", "update", "result", "error"]
+    ts: int
+    args: NotRequired[dict[str, Any]]
+    partialResult: NotRequired[Any]
+    result: NotRequired[Any]
+    isError: NotRequired[bool]
+    meta: NotRequired[dict[str, Any]]
+
+
+class ChatEvent(TypedDict):
+    """A run as a chat shows it. A delta repeats the whole text so far in `message`; `replace` means: not a continuation."""
+
+    runId: str
+    sessionKey: str
+    sessionId: str
+    seq: int
+    state: Literal["delta", "final", "aborted", "error"]
+    deltaText: NotRequired[str]
+    replace: NotRequired[bool]
+    message: NotRequired[Message]
+    usage: NotRequired[dict[str, Any]]
+    stopReason: NotRequired[str]
+    errorMessage: NotRequired[str]
+    errorKind: NotRequired[Literal["timeout", "rate_limit", "context_length", "unknown"]]
+    errorDetail: NotRequired[dict[str, Any]]
+
+
+class SessionEvent(TypedDict):
+    """An event of the session's log that belongs to no run: a reset, words put in from outside."""
+
+    sessionKey: str
+    sessionId: str
+    cursor: int
+    ts: int
+    change: str
+    message: NotRequired[Message]
+
+
+class SessionsChanged(TypedDict):
+    """A session was made, changed or deleted: lists that show it should be read again."""
+
+    sessionKey: str
+    sessionId: str
+    reason: Literal["created", "patched", "reset", "deleted", "members"]
+    ts: int
+
+
+class PresenceEvent(TypedDict):
+    """Who is online. Protocol 1 also gets `id`, `status` and `capabilities` of the client that came or went last."""
+
+    presence: list[dict[str, Any]]
+    id: NotRequired[str]
+    status: NotRequired[Literal["online", "offline"]]
+    capabilities: NotRequired[list[str]]
+    changes: NotRequired[list[dict[str, Any]]]
+
+
+class Tick(TypedDict):
+    """Every 15 s. A client that hears nothing for two ticks should connect anew."""
+
+    ts: int
+    activeSessions: int
+
+
+class Shutdown(TypedDict):
+    """The process ends; the socket is closed with 1012 after it."""
+
+    reason: str
+    restartExpectedMs: int | None
+
+
+class Health(TypedDict, total=False):
+    """Every minute: the same object as the answer of `health`."""
+
+    ok: bool
+    ts: int
+    durationMs: int
+    error: str
+    channels: dict[str, Any]
+    channelOrder: list[str]
+    channelLabels: dict[str, str]
+    heartbeatSeconds: int
+    defaultAgentId: str
+    agents: list[dict[str, Any]]
+    sessions: dict[str, Any]
+    runs: dict[str, int]
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    payload: Any
+    droppable: bool = False  # a slow client loses these before it loses its connection
+
+
+EVENTS = {
+    "connect.challenge": EventType(Challenge),
+    "agent": EventType(AgentEvent),
+    "tool": EventType(ToolEvent),
+    "chat": EventType(ChatEvent),
+    "session": EventType(SessionEvent),
+    "sessions.changed": EventType(SessionsChanged),
+    "presence": EventType(PresenceEvent, droppable=True),
+    "tick": EventType(Tick, droppable=True),
+    "health": EventType(Health, droppable=True),
+    "shutdown": EventType(Shutdown),
+}

@@ -1,0 +1,177 @@
+"""The first request of a socket: which protocol, who is it, from where, and what is it told in return.
+
+The checks come in the order OpenClaw makes them: frame, method, parameters, protocol, role, origin, credential.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from pydantic import ValidationError
+
+from clawsite.accounts import throttle, tokens
+from clawsite.gateway import events, limits, registry
+from clawsite.gateway.authority import Authority, Credential, Standing, standing_of
+from clawsite.gateway.connection import Connection
+from clawsite.gateway.errors import Close, error_shape
+from clawsite.gateway.frames import NEWEST, ConnectParams, Request, choose_protocol, complaint, dialect_of
+from clawsite.gateway.runtime import Runtime
+from clawsite.gateway.scopes import wanted_scopes
+from clawsite.infra import clock, db
+from clawsite.infra.errors import ClawError, InvalidRequest, Unavailable
+from sessions_app.keys import DEFAULT_AGENT, main_key
+from sessions_app.models import Session
+
+SCOPED_EVENTS = "session-scoped-events"
+
+
+@dataclass(frozen=True, slots=True)
+class Knock:
+    """What the upgrade request says about who is there."""
+
+    origin: str | None
+    cookie: str  # of a browser's sign-in, "" without one
+    address: str
+
+
+class Refused(Exception):
+    """The handshake ends here."""
+
+    def __init__(self, message: str, *, close: Close = Close.POLICY, error: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.error = error or error_shape(InvalidRequest.code, message)
+        self.close = close
+        self.reason = message
+
+
+async def shake_hands(connection: Connection, request: Request, knock: Knock, runtime: Runtime) -> dict[str, Any]:
+    """Take a connection in; returns hello-ok. Refused says what to answer and how to close."""
+    params = _connect_params(request)
+    protocol = choose_protocol(params.min_protocol, params.max_protocol)
+    if protocol is None:
+        details = {"code": "PROTOCOL_MISMATCH", "expectedProtocol": NEWEST}
+        raise Refused(
+            "protocol mismatch", close=Close.PROTOCOL, error=error_shape(InvalidRequest.code, "protocol mismatch", details=details)
+        )
+    if params.role != "operator":
+        raise Refused(f"invalid role: {params.role[:40]}")
+    _check_origin(params, knock)
+    try:
+        credential, standing, session_id = await _authenticate(params, knock)
+        await runtime.hub.audience.expect(standing.user.pk)
+        health = await runtime.health()
+    except ClawError as error:  # the database is away
+        shape = error_shape(Unavailable.code, error.message, retryable=True, retry_after_ms=error.retry_after_ms or 1000)
+        raise Refused(error.message, close=Close.TRY_LATER, error=shape) from error
+    connection.protocol, connection.dialect = protocol, dialect_of(protocol)
+    connection.client = params.client
+    connection.caps = frozenset(params.caps)
+    connection.scoped = SCOPED_EVENTS in connection.caps
+    connection.connected_ms = clock.now_ms()
+    connection.authority = Authority(credential, standing, wanted_scopes(params.scopes), look=runtime.look)
+    return _hello(connection, runtime, health, session_id)
+
+
+def _connect_params(request: Request) -> ConnectParams:
+    if request.method != "connect":
+        raise Refused("first request must be connect")
+    try:
+        return ConnectParams.model_validate(request.params or {})
+    except ValidationError as error:
+        raise Refused(f"invalid connect params: {complaint(error)}") from error
+
+
+def _check_origin(params: ConnectParams, knock: Knock) -> None:
+    """Scheme, host and port must be one of ours. Programs send no Origin; they must then bring a token, not a cookie."""
+    if knock.origin is None and _secret(params):
+        return
+    if knock.origin not in settings.ALLOWED_ORIGINS:
+        details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED"} if knock.origin is not None else {"code": "AUTH_REQUIRED"}
+        words = "origin not allowed; add it to CLAWSITE_ORIGINS" if knock.origin is not None else "unauthorized: a token is required"
+        raise Refused(words, error=error_shape(InvalidRequest.code, words, details=details))
+
+
+def _secret(params: ConnectParams) -> str:
+    return (params.auth.token or params.auth.password or "") if params.auth else ""
+
+
+async def _authenticate(params: ConnectParams, knock: Knock) -> tuple[Credential, Standing, str | None]:
+    secret = _secret(params)
+    if secret:
+        try:
+            found = await db.read(_by_secret, secret, knock.address)
+        except Unavailable as error:
+            if (error.details or {}).get("code") != "AUTH_RATE_LIMITED":
+                raise
+            raise _unauthorized(error.message, "AUTH_RATE_LIMITED", retry_after_ms=error.retry_after_ms) from error
+        if found is None:
+            await db.write(throttle.failed, knock.address)
+            raise _unauthorized("the token is wrong, expired or revoked", "AUTH_TOKEN_MISMATCH")
+        return found
+    found = await db.read(_by_cookie, knock.cookie) if knock.cookie else None
+    if found is None:
+        raise _unauthorized("sign in, or connect with a token", "AUTH_REQUIRED")
+    return found
+
+
+def _unauthorized(why: str, code: str, *, retry_after_ms: int | None = None) -> Refused:
+    message = f"unauthorized: {why}"
+    shape = error_shape(
+        InvalidRequest.code, message, details={"code": code}, retryable=retry_after_ms is not None, retry_after_ms=retry_after_ms
+    )
+    return Refused(message, error=shape)
+
+
+def _by_secret(secret: str, address: str) -> tuple[Credential, Standing, str | None] | None:
+    throttle.check(address)
+    principal = tokens.principal_for(secret)
+    if principal is None:
+        return None
+    standing = Standing.of(principal.user, principal.scopes)
+    return Credential(principal.kind, token_id=principal.token_id), standing, _main_session_id(standing)
+
+
+def _by_cookie(cookie: str) -> tuple[Credential, Standing, str | None] | None:
+    credential = Credential("cookie", cookie=cookie)
+    standing = standing_of(credential)
+    return (credential, standing, _main_session_id(standing)) if standing else None
+
+
+def _main_session_id(standing: Standing) -> str | None:
+    main = Session.objects.filter(owner=standing.user, key=main_key(), deleted_at__isnull=True)
+    session_id = main.values_list("generation_id", flat=True).first()
+    return str(session_id) if session_id else None
+
+
+def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], session_id: str | None) -> dict[str, Any]:
+    """One answer for all protocols: what one of them does not know it passes over."""
+    assert connection.authority is not None
+    scopes = sorted(connection.authority.scopes)
+    return {
+        "type": "hello-ok",
+        "protocol": connection.protocol,
+        "version": runtime.version,
+        "server": {"version": runtime.version, "connId": connection.id, "bootId": runtime.process},
+        "features": {"methods": ["connect", *sorted(registry.methods())], "events": sorted(events.EVENTS)},
+        "snapshot": {
+            "presence": runtime.presence.entries(),
+            "health": health,
+            "stateVersion": runtime.versions.wire(),
+            "uptimeMs": clock.now_ms() - runtime.started_ms,
+            "sessionDefaults": {
+                "defaultAgentId": DEFAULT_AGENT,
+                "mainKey": "main",
+                "mainSessionKey": main_key(),
+                "scope": "per-sender",
+            },
+        },
+        "auth": {"role": "operator", "scopes": scopes},
+        "policy": {
+            "maxPayload": limits.FRAME_BYTES,
+            "maxBufferedBytes": limits.BUFFERED_BYTES,
+            "tickIntervalMs": int(limits.TICK_SECONDS * 1000),
+        },
+        "caps": sorted(connection.caps),
+        "permissions": {scope: True for scope in scopes},
+        "session": {"sessionId": session_id, "sessionKey": main_key()},
+    }

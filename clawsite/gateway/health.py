@@ -1,0 +1,40 @@
+"""The state of the installation in one small object, for `health`, hello-ok and the event every minute."""
+
+import time
+from typing import Any
+
+from django.db.models import Count
+
+from agents.selectors import list_agents
+from clawsite.infra import clock
+from sessions_app.keys import DEFAULT_AGENT
+from sessions_app.models import Run, Session, Worker
+
+
+def active_sessions() -> int:
+    """Sessions in which an agent is at work now."""
+    return Run.objects.filter(status=Run.Status.RUNNING).count()
+
+
+def snapshot() -> dict[str, Any]:
+    """Numbers only: it goes to everybody, so it names nobody's sessions."""
+    began = time.perf_counter()
+    unfinished = Run.objects.filter(status__in=Run.UNFINISHED).values_list("status").annotate(count=Count("pk"))
+    health = {
+        "ok": True,
+        "ts": clock.now_ms(),
+        "channels": {},
+        "channelOrder": [],
+        "channelLabels": {},
+        "heartbeatSeconds": 0,
+        "defaultAgentId": DEFAULT_AGENT,
+        "agents": [{"agentId": agent.slug, "name": agent.name, "isDefault": agent.slug == DEFAULT_AGENT} for agent in list_agents()],
+        "sessions": {"count": Session.objects.filter(deleted_at__isnull=True).count(), "recent": []},
+        "runs": {"accepted": 0, "running": 0, "waiting": 0} | dict(unfinished),
+        "workers": Worker.objects.filter(draining=False).count(),
+    }
+    return {**health, "durationMs": round((time.perf_counter() - began) * 1000)}
+
+
+def unreachable(reason: str) -> dict[str, Any]:
+    return {"ok": False, "ts": clock.now_ms(), "error": reason}

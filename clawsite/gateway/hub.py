@@ -1,0 +1,260 @@
+"""One per process: takes committed events from the bus and hands them to the sockets that may see them.
+
+Each session is a stream with a head, the last cursor delivered. The bus may lose, double or reorder: whatever is not the
+next cursor is looked up in the rows, so every socket gets every event once and in order. Without holes nothing here waits.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from clawsite.gateway import wire
+from clawsite.gateway.audience import Audience
+from clawsite.gateway.chat_view import ChatView
+from clawsite.gateway.connection import Connection
+from clawsite.gateway.fanout import Rows
+from clawsite.gateway.run_waits import RunWaits
+from clawsite.gateway.wire import Outgoing, SessionName
+from clawsite.infra import clock
+from clawsite.infra.errors import ClawError
+
+log = logging.getLogger(__name__)
+
+WATCHED_SECONDS = 60.0  # a session without a run is polled this long after its last event
+KEPT_SECONDS = 600.0  # and its head is remembered this long
+
+EventOut = dict[str, Any]
+
+
+class Stream:
+    """A session as this process has told it."""
+
+    __slots__ = ("busy", "head", "id", "name", "owner", "recipients", "touched", "version", "views", "waiting")
+
+    def __init__(self, session_id: str, now: float) -> None:
+        self.id = session_id
+        self.name: SessionName | None = None  # None until the row has been read
+        self.owner = 0
+        self.head = 0
+        self.waiting: list[EventOut] = []  # heard, not yet delivered, by cursor
+        self.busy = False  # rows are being read, and only that task delivers
+        self.views: dict[int, ChatView] = {}  # unfinished runs
+        self.touched = now
+        self.recipients: list[Connection] = []
+        self.version = -1  # of the audience the recipients were chosen from
+
+    def cannot_take(self, event: EventOut) -> bool:
+        """Something before this event is missing here, or its data stayed behind because it is large."""
+        if self.name is None or event["cursor"] > self.head + 1 or event["data"] is None:
+            return True
+        return event["run"] is not None and event["seq"] > 1 and event["run"] not in self.views
+
+
+class Hub:
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        later: Callable[[float, Callable[[], None]], object] | None = None,
+    ) -> None:
+        self.audience = Audience(rows)
+        self.run_waits = RunWaits()
+        self._rows = rows
+        self._now = now
+        self._later = later or (lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
+        self._streams: dict[str, Stream] = {}
+        self._mending: set[asyncio.Task[None]] = set()
+
+    def leave(self, connection: Connection) -> None:
+        self.audience.remove(connection)
+        if not self.audience:
+            self._streams.clear()  # nobody to tell; the next one begins with what the rows say
+
+    def head_of(self, session_id: str) -> int | None:
+        stream = self._streams.get(session_id)
+        return stream.head if stream and stream.name else None
+
+    # Hearing
+
+    def hear_events(self, message: dict[str, Any]) -> None:
+        """Committed events of one session."""
+        events: list[EventOut] = message["events"]
+        self.run_waits.hear(events)
+        if not self.audience:
+            return
+        stream = self._stream(message["session"])
+        stream.touched = self._now()
+        stream.waiting += events
+        if len(stream.waiting) > len(events):
+            stream.waiting.sort(key=lambda event: int(event["cursor"]))
+        if not stream.busy:
+            self._advance(stream)
+
+    def hear_session(self, message: dict[str, Any]) -> None:
+        """A session was made, patched, reset or deleted, or its members changed."""
+        stream = self._streams.get(message["session"])
+        wire_id = message.get("sessionId") or (stream.name.id if stream and stream.name else message["session"])
+        payload = {"sessionKey": message["key"], "sessionId": wire_id, "reason": message["change"], "ts": clock.now_ms()}
+        outgoing = Outgoing("sessions.changed", payload, payload)
+        for connection in self.audience.of_session(message["session"], message["owner"]):
+            connection.take(outgoing)
+
+    def _stream(self, session_id: str) -> Stream:
+        stream = self._streams.get(session_id)
+        if stream is None:
+            stream = self._streams[session_id] = Stream(session_id, self._now())
+        return stream
+
+    def _advance(self, stream: Stream) -> None:
+        """Deliver what is next in order; anything else is a case for the rows."""
+        while stream.waiting:
+            event = stream.waiting[0]
+            if event["cursor"] > stream.head and stream.cannot_take(event):
+                self._mend(stream)
+                return
+            stream.waiting.pop(0)
+            if event["cursor"] > stream.head:
+                self._deliver(stream, event)
+
+    # Telling
+
+    def _deliver(self, stream: Stream, event: EventOut) -> None:
+        assert stream.name is not None
+        now = stream.touched = self._now()
+        stream.head = event["cursor"]
+        if event["run"] is None:
+            self._tell(stream, [*wire.log_event(event, stream.name), *wire.injected(event, stream.name)])
+            if renamed := event["data"].get("sessionId"):  # a reset: the same session, a new generation
+                stream.name = SessionName(renamed, stream.name.key)
+            return
+        view = stream.views.setdefault(event["run"], ChatView(event["runId"]))
+        chats = [wire.chat_event(payload, stream.name) for payload in view.feed(event, now)]
+        if view.ended:
+            # Deltas that waited come before the news of the end, the last word after it.
+            self._tell(stream, [*chats[:-1], *wire.log_event(event, stream.name), *chats[-1:]])
+            del stream.views[event["run"]]
+            return
+        self._tell(stream, [*wire.log_event(event, stream.name), *chats])
+        if view.due is not None:
+            self._flush_later(stream, view)
+
+    def _flush_later(self, stream: Stream, view: ChatView) -> None:
+        if view.timed or view.due is None:
+            return
+        view.timed = True
+
+        def flush() -> None:
+            view.timed = False
+            if not view.ended and stream.name is not None:
+                self._tell(stream, [wire.chat_event(payload, stream.name) for payload in view.flush(self._now())])
+
+        self._later(max(0.0, view.due - self._now()), flush)
+
+    def _tell(self, stream: Stream, told: Iterable[Outgoing]) -> None:
+        if stream.version != self.audience.version:
+            stream.version = self.audience.version
+            stream.recipients = self.audience.of_session(stream.id, stream.owner)
+        for outgoing in told:
+            for connection in stream.recipients:
+                if connection.held and stream.id in connection.held:
+                    continue
+                if connection.floors and connection.is_past(stream.id, stream.head):
+                    continue
+                connection.take(outgoing)
+
+    def broadcast(self, outgoing: Outgoing, *, readers_only: bool = True) -> None:
+        for connection in self.audience:
+            if connection.may_read or not readers_only:
+                connection.take(outgoing)
+
+    # Mending
+
+    def _mend(self, stream: Stream) -> None:
+        stream.busy = True
+        task = asyncio.get_running_loop().create_task(self._read_rows(stream))
+        self._mending.add(task)
+        task.add_done_callback(self._mending.discard)
+
+    async def _read_rows(self, stream: Stream) -> None:
+        """Deliver from the rows up to their head, then go on with what has been heard meanwhile."""
+        try:
+            if stream.name is None and not await self._open(stream):
+                return
+            more = True
+            while more:
+                found, more = await self._rows.events_after(stream.id, stream.head)
+                for event in found:
+                    await self._deliver_known(stream, event)
+            await self._deliver_rest(stream)
+        except ClawError as error:
+            log.warning("cannot read the events of a session now: %s", error.message, extra={"session": stream.id})
+            return
+        except Exception:
+            log.exception("cannot read the events of a session", extra={"session": stream.id, "cursor": stream.head})
+            return
+        finally:
+            stream.busy = False
+        self._advance(stream)
+
+    async def _open(self, stream: Stream) -> bool:
+        """Begin a stream where everybody here stands: after what was written before the first of them came."""
+        facts = await self._rows.session(stream.id)
+        if facts is None:  # deleted for good
+            self._streams.pop(stream.id, None)
+            return False
+        # A stream that was forgotten had been idle for longer than this, so nothing is told twice; a minute for other hosts' clocks.
+        window = clock.now_ms() - int((KEPT_SECONDS - 60) * 1000)
+        stream.head = await self._rows.cursor_before(stream.id, max(self.audience.since_ms, window))
+        stream.name, stream.owner = facts.name, facts.owner
+        return True
+
+    async def _deliver_known(self, stream: Stream, event: EventOut) -> None:
+        run = event["run"]
+        if run is not None and event["seq"] > 1 and run not in stream.views:
+            view = ChatView(event["runId"])
+            for earlier in await self._rows.run_events(run, event["seq"]):
+                view.catch_up(earlier)
+            stream.views[run] = view
+        self._deliver(stream, event)
+
+    async def _deliver_rest(self, stream: Stream) -> None:
+        """What was heard and is not in the rows behind the head either: their hole is real, so it is passed over."""
+        while stream.waiting and stream.cannot_take(stream.waiting[0]):
+            event = stream.waiting.pop(0)
+            if event["cursor"] > stream.head and event["data"] is not None:
+                await self._deliver_known(stream, event)
+
+    # Polling
+
+    async def poll(self) -> None:
+        """Find what the bus has lost: new members, ended runs that somebody awaits, and events of sessions we follow."""
+        if self.run_waits:
+            for run_pk in await self._rows.ended(self.run_waits.runs):
+                self.run_waits.ended(run_pk)
+        if not self.audience:
+            return
+        await self.audience.read_members()
+        self._forget_idle()
+        heads = await self._rows.heads([stream.id for stream in self._streams.values() if self._is_watched(stream)], self.audience.users)
+        for session_id, head in heads.items():
+            stream = self._stream(session_id)
+            if not stream.busy and (stream.name is None or head > stream.head or stream.waiting):
+                self._mend(stream)
+
+    def _is_watched(self, stream: Stream) -> bool:
+        recent = self._now() - stream.touched < WATCHED_SECONDS
+        return recent or bool(stream.views) or self.audience.is_followed(stream.id)
+
+    def _forget_idle(self) -> None:
+        now = self._now()
+        for stream in list(self._streams.values()):
+            if not stream.busy and not stream.views and now - stream.touched > KEPT_SECONDS:
+                del self._streams[stream.id]
+
+    async def settle(self) -> None:
+        """Wait until no rows are being read."""
+        while self._mending:
+            await asyncio.wait(self._mending)

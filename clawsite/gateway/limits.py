@@ -1,0 +1,41 @@
+"""The numbers of the gateway: sizes, rates and times. Those a client must know are told in hello-ok under `policy`."""
+
+from typing import Any
+
+from django.conf import settings
+
+FIRST_FRAME_BYTES = 65_536  # before `connect`, when we do not know who is speaking
+FRAME_BYTES = 26_214_400
+BUFFERED_BYTES = 1 << 20
+BUFFERED_FRAMES = 1_000
+# A reply is paged so that it always fits beside some events: three quarters of the buffer.
+REPLY_BYTES = 768 << 10
+
+TICK_SECONDS = 15.0  # a client calls the connection stalled after two of these without traffic
+HEALTH_SECONDS = 60.0
+PRESENCE_PAUSE_SECONDS = 1.0  # at most one presence event in this time, however many come and go
+RECHECK_SECONDS = 60.0  # a socket's account, token or sign-in is looked at again at least this often
+MEMBERS_SECONDS = 1.0  # how long a removed member may still see a session if the hint about it was lost
+
+REQUESTS_IN_FLIGHT = 64
+FOLLOW_UPS = 1_000  # second answers of `agent` that one socket may wait for
+
+CLOSE_SECONDS = 10.0  # how long a client that does not read may take to receive our close frame
+
+
+def handshake_seconds() -> float:
+    """15 s: what OpenClaw's clients allow as well."""
+    return _setting("GATEWAY_HANDSHAKE_SECONDS", 15.0)
+
+
+def requests_per_second() -> float:
+    return _setting("GATEWAY_REQUESTS_PER_SECOND", 200.0)
+
+
+def requests_burst() -> float:
+    return _setting("GATEWAY_REQUESTS_BURST", 400.0)
+
+
+def _setting(name: str, default: float) -> float:
+    value: Any = getattr(settings, name, default)
+    return float(value)

@@ -1,0 +1,194 @@
+"""What one web process runs beside its sockets: the bus, the hub, ticks, presence, health, and the look at old credentials.
+
+Started by the first socket or by the server's lifespan, whichever comes first, inside the loop that serves them.
+"""
+
+import asyncio
+import contextlib
+import logging
+import platform
+import socket
+import uuid
+from collections.abc import Coroutine
+from importlib.metadata import version
+from typing import Any
+
+from django.conf import settings
+
+from clawsite.gateway import health, limits
+from clawsite.gateway.authority import Credential, SignedOut, Standing, standing_of
+from clawsite.gateway.connection import Connection
+from clawsite.gateway.errors import Close
+from clawsite.gateway.fanout import DatabaseRows
+from clawsite.gateway.hub import Hub
+from clawsite.gateway.presence import Presence, Versions
+from clawsite.gateway.wire import Outgoing
+from clawsite.infra import bus, clock, db
+from clawsite.infra.errors import ClawError
+
+log = logging.getLogger(__name__)
+
+FAREWELL_SECONDS = 2.0  # for the last frames to leave before the server closes the sockets itself
+
+
+class Runtime:
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.process = uuid.uuid4().hex[:12]
+        self.version = version("clawsite")
+        self.started_ms = clock.now_ms()
+        self.stopping = False
+        self.rows = DatabaseRows()
+        self.hub = Hub(self.rows)
+        self.versions = Versions()
+        me = {"host": socket.gethostname(), "mode": "gateway", "reason": "self", "version": self.version, "platform": platform.system()}
+        self.presence = Presence(
+            self.process, me, self.versions, publish=bus.publish, tell=self.hub.broadcast, later=self.loop.call_later
+        )
+        self._health: dict[str, Any] | None = None
+        self._active_sessions = 0
+        self._looks: dict[Credential, asyncio.Task[Standing | None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._starting: asyncio.Task[None] | None = None
+        self._unsubscribe = lambda: None
+
+    async def started(self) -> None:
+        """Start once; everybody who comes meanwhile waits for the same start."""
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        await bus.start()
+        self._unsubscribe = bus.subscribe(self._hear)
+        self.spawn(self._every(settings.POLL_SECONDS, self.hub.poll))
+        self.spawn(self._every(limits.TICK_SECONDS, self._tick))
+        self.spawn(self._every(limits.HEALTH_SECONDS, self._tell_health))
+        log.info("the gateway is running", extra={"pid": self.process})
+
+    async def stop(self, reason: str, restart_expected_ms: int | None = None) -> None:
+        """Say goodbye to every socket, and end."""
+        self.stopping = True
+        payload = {"reason": reason, "restartExpectedMs": restart_expected_ms}
+        connections = list(self.hub.audience)
+        for connection in connections:
+            connection.take(Outgoing("shutdown", payload, payload))
+            connection.close(Close.RESTART, "service restart")
+        self.presence.leave()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                for connection in connections:
+                    await connection.written.wait()
+        self._unsubscribe()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await bus.stop()
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _every(self, seconds: float, work: Any) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except ClawError as error:
+                log.warning("the gateway's housekeeping has to wait: %s", error.message)
+            except Exception:
+                log.exception("the gateway's housekeeping failed")
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        match message["k"]:
+            case "events":
+                self.hub.hear_events(message)
+            case "session":
+                self.hub.hear_session(message)
+                if message["change"] == "members":
+                    self.spawn(self.hub.audience.read_members())
+            case "account":
+                self._doubt(message["user"])
+            case "presence":
+                self.presence.hear(message)
+
+    # Credentials
+
+    async def look(self, credential: Credential) -> Standing | None:
+        """Look at a credential; sockets that share it share the look."""
+        if credential not in self._looks:
+            task = self._looks[credential] = asyncio.create_task(db.read(standing_of, credential))
+            task.add_done_callback(lambda done: self._looks.pop(credential, None) if self._looks.get(credential) is done else None)
+        return await asyncio.shield(self._looks[credential])
+
+    def _doubt(self, user_pk: int) -> None:
+        self._looks.clear()  # answers under way may be older than the change
+        for connection in self.hub.audience.of_user(user_pk):
+            assert connection.authority is not None
+            connection.authority.doubt()
+            self.spawn(self._look_at(connection))
+
+    async def _look_at(self, connection: Connection) -> None:
+        assert connection.authority is not None
+        try:
+            await connection.authority.current()
+        except SignedOut:
+            connection.close(Close.AUTH_CHANGED, "auth changed")
+        except ClawError as error:
+            log.warning("a credential could not be checked: %s", error.message, extra={"connection": connection.id})
+        self.hub.audience.changed()
+
+    # The clock
+
+    async def _tick(self) -> None:
+        self.presence.tick()
+        for connection in self.hub.audience:
+            assert connection.authority is not None
+            if connection.authority.due:
+                connection.authority.doubt()
+                self.spawn(self._look_at(connection))
+        try:
+            self._active_sessions = await db.read(health.active_sessions)
+        finally:  # a tick says that the connection lives, also while the database does not
+            payload = {"ts": clock.now_ms(), "activeSessions": self._active_sessions}
+            self.hub.broadcast(Outgoing("tick", payload, payload, droppable=True), readers_only=False)
+
+    async def health(self) -> dict[str, Any]:
+        """At most a minute old."""
+        if self._health is None or clock.now_ms() - self._health["ts"] > limits.HEALTH_SECONDS * 1000:
+            await self._read_health()
+        assert self._health is not None
+        return self._health
+
+    async def _read_health(self) -> None:
+        try:
+            self._health = await db.read(health.snapshot)
+        except ClawError as error:
+            self._health = health.unreachable(error.message)
+        self.versions.health += 1
+
+    async def _tell_health(self) -> None:
+        await self._read_health()
+        payload = self._health
+        told = Outgoing("health", payload, payload, state_version=self.versions.wire(), droppable=True)
+        self.hub.broadcast(told, readers_only=False)
+
+
+_current: Runtime | None = None
+
+
+async def running() -> Runtime:
+    """This process's runtime, started if need be."""
+    global _current
+    if _current is None or _current.loop is not asyncio.get_running_loop():
+        _current = Runtime()
+    await _current.started()
+    return _current
+
+
+async def stop(reason: str = "service restart", restart_expected_ms: int | None = None) -> None:
+    global _current
+    runtime, _current = _current, None
+    if runtime is not None and runtime.loop is asyncio.get_running_loop():
+        await runtime.stop(reason, restart_expected_ms)

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class InfraConfig(AppConfig):
+    name = "clawsite.infra"
+    label = "infra"

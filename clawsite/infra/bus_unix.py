@@ -1,0 +1,102 @@
+"""The bus between processes of one host: every process listens on a socket of its own and dials all the others.
+
+A process sends to those who dialled it and hears from those it dialled, so there is exactly one connection per direction.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+import uuid
+from pathlib import Path
+
+import orjson
+
+from clawsite.infra import bus
+
+log = logging.getLogger(__name__)
+
+LONGEST_PATH = 100  # a Unix socket's name may have 108 bytes on Linux, 104 on macOS
+LONGEST_LINE = 32 << 20
+MOST_UNSENT = 8 << 20  # a process that does not read loses hints, not events: it finds them in the rows
+
+
+class UnixTransport:
+    def __init__(self, directory: Path) -> None:
+        if len(os.fsencode(directory)) + 20 > LONGEST_PATH:
+            digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
+            directory = Path(tempfile.gettempdir()) / f"clawsite-{os.getuid()}-{digest}"
+        self._directory = directory
+        self._path = directory / f"{uuid.uuid4().hex[:12]}.sock"
+        self._server: asyncio.Server | None = None
+        self._listeners: set[asyncio.StreamWriter] = set()
+        self._dialled: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._directory.stat().st_uid != os.getuid():
+            raise PermissionError(f"{self._directory} belongs to another account")
+        self._server = await asyncio.start_unix_server(self._accept, self._path, limit=LONGEST_LINE)
+        for other in sorted(self._directory.glob("*.sock")):
+            self._dial(other.name)
+
+    async def stop(self) -> None:
+        tasks = list(self._dialled.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in list(self._listeners):
+            writer.close()
+        if self._server:
+            self._server.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+
+    def send(self, line: bytes) -> None:
+        for writer in self._listeners:
+            if writer.transport.get_write_buffer_size() < MOST_UNSENT:
+                writer.write(line + b"\n")
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Somebody listens to us; their first line says where we can listen to them."""
+        try:
+            name = (await reader.readline()).decode().strip()
+            if not name:
+                return
+            self._listeners.add(writer)
+            self._dial(name)
+            await reader.read()  # they never say more: this returns when they are gone
+        except (OSError, ValueError):
+            log.debug("a process left the bus")
+        finally:
+            self._listeners.discard(writer)
+            writer.close()
+
+    def _dial(self, name: str) -> None:
+        path = self._directory / Path(name).name
+        if path != self._path and path.name not in self._dialled:
+            task = asyncio.create_task(self._listen(path))
+            self._dialled[path.name] = task
+            task.add_done_callback(lambda _: self._dialled.pop(path.name, None))
+
+    def _forget(self, path: Path) -> None:
+        """Remove what a killed process left behind."""
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+    async def _listen(self, path: Path) -> None:
+        try:
+            reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST_LINE)
+        except (ConnectionRefusedError, FileNotFoundError):
+            self._forget(path)
+            return
+        try:
+            writer.write(self._path.name.encode() + b"\n")
+            while line := await reader.readline():
+                bus.deliver(orjson.loads(line))
+        except (OSError, ValueError) as error:
+            log.warning("the bus lost a connection: %s", error)
+        finally:
+            writer.close()

@@ -1,0 +1,24 @@
+"""Time as the wire writes it: whole milliseconds since 1970."""
+
+import sys
+import time
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def to_ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def now_ms() -> int:
+    return to_ms(now())
+
+
+def boot_time() -> float:
+    """Seconds that nobody can set back and that go on while the machine sleeps."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()

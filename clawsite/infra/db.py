@@ -1,0 +1,198 @@
+"""The only crossing from async code to the ORM.
+
+Reads run on a small pool of threads. Writes run on one thread per process, which commits all operations that wait
+together: SQLite has one writer anyway, and on PostgreSQL one fsync then serves many. An operation that fails is taken
+out and the others commit. asgiref's thread-sensitive default would put everything on one thread instead.
+"""
+
+import asyncio
+import functools
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+
+from clawsite.infra.errors import ClawError, Unavailable
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READERS = 4
+MOST_IN_ONE_COMMIT = 64  # keeps a transaction below some 5 ms, so that another process never waits long for SQLite's lock
+
+
+async def read(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a reading function on a thread that keeps its connection open."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_readers(), functools.partial(_on_reader, fn, args, kwargs))
+
+
+async def write(fn: Callable[..., T], *args: Any, key: str = "", alone: bool = False, **kwargs: Any) -> T:
+    """Run a writing function in a transaction shared with whatever else waits.
+
+    `key` is the session it locks: operations of one commit take their locks in key order, so that two processes cannot
+    deadlock. `alone` gives it a transaction of its own (a claim locks a lane first). After a rollback it is run again,
+    so it must not change anything but the database.
+    """
+    loop = asyncio.get_running_loop()
+    operation = _Operation(functools.partial(fn, *args, **kwargs), key, alone, loop, loop.create_future())
+    _writer().submit(operation)
+    return await operation.future  # type: ignore[no-any-return]  # the queue forgets T
+
+
+def close() -> None:
+    """Finish what waits and end the threads; the next use starts them anew."""
+    global _reader_pool, _writer_thread
+    with _starting:
+        writer, _writer_thread = _writer_thread, None
+        readers, _reader_pool = _reader_pool, None
+    if writer:
+        writer.stop()
+    if readers:
+        for _ in range(READERS):
+            readers.submit(connection.close)
+        readers.shutdown(wait=True)
+
+
+def explain(error: DatabaseError) -> ClawError | None:
+    """What a database fault means to the caller; None when it is a bug of ours."""
+    words = str(error).lower()
+    if "readonly" in words or "read-only" in words:
+        return Unavailable("the database is read-only; make its file and directory writable for this account", retryable=True)
+    if "disk is full" in words or "no space left" in words or "disk i/o error" in words:
+        return Unavailable("the disk of the database is full; free some space, nothing was lost", retryable=True)
+    if "locked" in words:
+        return Unavailable("the database is busy; try again", retryable=True, retry_after_ms=500)
+    if isinstance(error, OperationalError | InterfaceError):
+        return Unavailable("the database cannot be reached; try again in a moment", retryable=True, retry_after_ms=1000)
+    return None
+
+
+def _on_reader(fn: Callable[..., T], args: Any, kwargs: Any) -> T:
+    try:
+        return fn(*args, **kwargs)
+    except DatabaseError as error:
+        raise _after_fault(error) from error
+
+
+def _after_fault(error: DatabaseError) -> Exception:
+    """Drop a connection that may be broken; the next use opens another."""
+    if isinstance(error, OperationalError | InterfaceError) and not connection.in_atomic_block:
+        connection.close()
+    return explain(error) or error
+
+
+@dataclass(slots=True)
+class _Operation:
+    run: Callable[[], Any]
+    key: str
+    alone: bool
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[Any]"
+    result: Any = None
+    error: BaseException | None = None
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[_Operation | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="db-write", daemon=True)
+        self._thread.start()
+
+    def submit(self, operation: _Operation) -> None:
+        self._waiting.put(operation)
+
+    def stop(self) -> None:
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            batch = [self._waiting.get()]
+            while batch[-1] is not None and len(batch) < MOST_IN_ONE_COMMIT:
+                try:
+                    batch.append(self._waiting.get_nowait())
+                except queue.Empty:
+                    break
+            operations = [operation for operation in batch if operation is not None]
+            for group in _groups(operations):
+                _commit(group)
+                _tell(group)
+            if batch[-1] is None:
+                connection.close()
+                return
+
+
+def _groups(operations: list[_Operation]) -> list[list[_Operation]]:
+    """Cut at the operations that want a transaction of their own; inside a group, lock in key order.
+
+    The sort is stable: what one session asked for first is done first.
+    """
+    groups: list[list[_Operation]] = [[]]
+    for operation in operations:
+        if operation.alone:
+            groups += [[operation], []]
+        else:
+            groups[-1].append(operation)
+    return [sorted(group, key=lambda operation: operation.key) for group in groups if group]
+
+
+def _commit(group: list[_Operation]) -> None:
+    try:
+        with transaction.atomic():
+            for operation in group:
+                operation.result = operation.run()
+    except Exception as error:
+        if len(group) > 1:
+            for operation in group:
+                _commit([operation])
+        else:
+            group[0].error = _after_fault(error) if isinstance(error, DatabaseError) else error
+
+
+def _tell(group: list[_Operation]) -> None:
+    """Wake the callers, one hop per event loop."""
+    for loop in {operation.loop for operation in group}:
+        mine = [operation for operation in group if operation.loop is loop]
+        try:
+            loop.call_soon_threadsafe(_resolve, mine)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            log.debug("a write finished after its event loop had closed")
+
+
+def _resolve(operations: list[_Operation]) -> None:
+    for operation in operations:
+        if operation.future.done():
+            continue
+        if operation.error is None:
+            operation.future.set_result(operation.result)
+        else:
+            operation.future.set_exception(operation.error)
+
+
+_starting = threading.Lock()
+_reader_pool: ThreadPoolExecutor | None = None
+_writer_thread: _Writer | None = None
+
+
+def _readers() -> ThreadPoolExecutor:
+    global _reader_pool
+    with _starting:
+        if _reader_pool is None:
+            _reader_pool = ThreadPoolExecutor(READERS, thread_name_prefix="db-read")
+        return _reader_pool
+
+
+def _writer() -> _Writer:
+    global _writer_thread
+    with _starting:
+        if _writer_thread is None:
+            _writer_thread = _Writer()
+        return _writer_thread

@@ -1,0 +1,61 @@
+"""The errors a caller can do something about. Each carries the code it has on the wire.
+
+Anything that is not a `ClawError` is a bug: it keeps its traceback and the caller is told UNAVAILABLE.
+"""
+
+from typing import Any
+
+
+class ClawError(Exception):
+    """Something the caller asked for cannot be done; the message says what was wrong and what to do."""
+
+    code = "INVALID_REQUEST"
+    http_status = 400
+
+    def __init__(
+        self, message: str, *, details: dict[str, Any] | None = None, retryable: bool = False, retry_after_ms: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.retryable = retryable
+        self.retry_after_ms = retry_after_ms
+
+
+class InvalidRequest(ClawError):
+    """Wrong shape or wrong value."""
+
+
+class NotFound(ClawError):
+    """It does not exist, or not for this caller: the two are never told apart."""
+
+    code = "NOT_FOUND"
+    http_status = 404
+
+
+class Conflict(ClawError):
+    """The same key with another body, or a row that has changed since it was read."""
+
+    code = "CONFLICT"
+    http_status = 409
+
+
+class Forbidden(ClawError):
+    """The account lacks the scope or permission."""
+
+    code = "FORBIDDEN"
+    http_status = 403
+
+
+class QueueFull(ClawError):
+    """One owner has too many unfinished runs."""
+
+    code = "QUEUE_FULL"
+    http_status = 429
+
+
+class Unavailable(ClawError):
+    """It would work later: database read-only or gone, server draining, too many requests in flight."""
+
+    code = "UNAVAILABLE"
+    http_status = 503

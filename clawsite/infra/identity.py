@@ -1,0 +1,42 @@
+"""Naming one process of one host for good, so that it can be known to be gone."""
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Pids are used again; pid, start time and boot together are not. Empty where the system does not tell."""
+
+    host: str
+    boot_id: str
+    pid: int
+    started: str
+
+
+def own_identity() -> Identity:
+    pid = os.getpid()
+    return Identity(host=socket.gethostname(), boot_id=_boot_id(), pid=pid, started=_started(pid))
+
+
+def is_alive(process: Identity) -> bool:
+    """Whether that very process of this host still runs."""
+    return _started(process.pid) == process.started
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""  # not Linux: dead workers are then found by their leases alone
+
+
+def _started(pid: int) -> str:
+    """Clock ticks since boot, from /proc; empty when the process is not there, or a zombie that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]

@@ -1,0 +1,111 @@
+"""Structured logs on stderr: time, level, process, logger, message, then ids as fields. Needs no Django.
+
+One record is one line; only in the text form does a traceback follow, on indented lines. Fields come from `extra=` and only
+those named in FIELDS are written, so that a prompt or an answer handed over by mistake stays out. Secrets are never logged
+on purpose; `redact` is the last guard behind that rule, not a permission to rely on it.
+"""
+
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TextIO
+
+FIELDS = (
+    "run", "session", "user", "worker", "connection", "client", "address", "method", "code", "status", "reason", "kind",
+    "lane", "agent", "model", "provider", "tool", "call", "layer", "attempt", "seq", "cursor", "count", "pid", "ms",
+)  # fmt: skip
+
+# What a credential looks like, whoever issued it. Group 1 is kept, the rest becomes the mark.
+_CREDENTIALS = re.compile(
+    r"""
+      ()\b(?:sk|rk|pk)-[\w-]{8,}                       # OpenAI, Anthropic, OpenRouter, Stripe
+    | ()\bclaw_[\w-]{8,}                               # our own access tokens
+    | ()\b(?:xox[a-z]|xapp)-[\w-]{8,}                  # Slack
+    | ()\b(?:gh[pousr]|github_pat)_\w{16,}             # GitHub
+    | ()\bAIza[\w-]{30,}                               # Google
+    | ()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b                  # AWS
+    | ()\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*              # JSON web tokens
+    | ()\b\d{6,12}:[\w-]{30,}                          # Telegram bots
+    | (\b(?:Bearer|Basic)\s+)[\w.~+/=-]{6,}            # Authorization headers
+    | (://[^\s/:@]*:)[^\s/@]+(?=@)                     # the password in a URL
+    | ((?:api[_-]?key|password|passwd|secret|token)["']?\s*[:=]\s*["']?)[^\s"',;&)}\]]{6,}
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+MARK = "[redacted]"
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text without anything that looks like a credential, nor any of the secrets this process knows."""
+    for secret in secrets:
+        text = text.replace(secret, MARK)
+    return _CREDENTIALS.sub(lambda match: "".join(group or "" for group in match.groups()) + MARK, text)
+
+
+class LineFormatter(logging.Formatter):
+    """Common part of both forms: the moment, the fields and the redaction."""
+
+    def __init__(self, process: str, secrets: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.process = process
+        self.secrets = [secret for secret in secrets if len(secret) >= 8]  # a shorter one would blank ordinary words
+
+    def moment(self, record: logging.LogRecord) -> str:
+        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def fields(self, record: logging.LogRecord) -> dict[str, object]:
+        return {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+
+    def traceback(self, record: logging.LogRecord) -> str:
+        return self.formatException(record.exc_info) if record.exc_info else ""
+
+
+class TextFormatter(LineFormatter):
+    def format(self, record: logging.LogRecord) -> str:
+        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")  # a forged line must not look like a record
+        head = f"{self.moment(record)} {record.levelname.lower():<7} {self.process} {record.name} {message}"
+        pairs = (f" {name}={_quoted(value)}" for name, value in self.fields(record).items())
+        trace = "".join(f"\n    {line}" for line in self.traceback(record).splitlines())
+        return redact(head + "".join(pairs) + trace, self.secrets)
+
+
+class JsonFormatter(LineFormatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "ts": self.moment(record),
+            "level": record.levelname.lower(),
+            "process": self.process,
+            "logger": record.name,
+            "message": redact(record.getMessage(), self.secrets),
+        }
+        line.update({name: self._clean(value) for name, value in self.fields(record).items()})
+        if trace := self.traceback(record):
+            line["exception"] = redact(trace, self.secrets)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+    def _clean(self, value: object) -> object:
+        return value if isinstance(value, int | float) else redact(str(value), self.secrets)
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return text if re.fullmatch(r"[^\s\"=]+", text) else json.dumps(text, ensure_ascii=False)
+
+
+def configure(process_name: str, *, secrets: Iterable[str] = (), stream: TextIO | None = None) -> None:
+    """Send every record of this process to stderr. CLAWSITE_LOG=json|text, CLAWSITE_LOG_LEVEL=debug|info|warning|error."""
+    json_lines = os.environ.get("CLAWSITE_LOG", "text").lower() == "json"
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter((JsonFormatter if json_lines else TextFormatter)(process_name, secrets))
+    level = logging.getLevelNamesMapping().get(os.environ.get("CLAWSITE_LOG_LEVEL", "info").upper(), logging.INFO)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    logging.captureWarnings(True)
+    # Libraries that say at INFO what we say ourselves, or at DEBUG what a message contains.
+    for name in ("uvicorn", "websockets", "httpx", "httpcore", "aiohttp", "asyncio", "litellm", "LiteLLM", "openai"):
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))

@@ -1,0 +1,120 @@
+"""Composition only: what is installed, and where the environment's wishes go. Names: docs/operating.md."""
+
+import os
+from pathlib import Path
+
+from clawsite.infra import environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+HOME = environment.state_directory(default=BASE_DIR / ".clawsite")
+
+DEBUG = os.environ.get("CLAWSITE_DEBUG") == "1"
+SECRET_KEY = environment.secret_key(HOME)
+GATEWAY_TOKEN = environment.gateway_token(HOME)
+
+HOST = os.environ.get("CLAWSITE_HOST", "127.0.0.1")
+PORT = int(os.environ.get("CLAWSITE_PORT", "8765"))
+# Where browsers reach us, scheme, host and port each exact: other programs on the same host share our cookies.
+ALLOWED_ORIGINS = environment.allowed_origins(HOST, PORT)
+ALLOWED_HOSTS = environment.hosts_of(ALLOWED_ORIGINS)
+CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
+# Reverse proxies in front of us, each of which appends to X-Forwarded-For; without any the header is ignored.
+TRUSTED_PROXIES = int(os.environ.get("CLAWSITE_TRUSTED_PROXIES", "0"))
+BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "clawsite.infra",
+    "clawsite.accounts",
+    "sessions_app",
+    "tools_app",
+    "agents",
+    "clawsite.gateway",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "clawsite.web.security.ContentSecurityPolicyMiddleware",  # before WhiteNoise, so that files carry the headers too
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "clawsite.urls"
+ASGI_APPLICATION = "clawsite.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+DATABASES = {"default": environment.database(os.environ.get("DATABASE_URL", ""), HOME)}
+REDIS_URL = os.environ.get("REDIS_URL", "")
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
+]
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/sign-in/"
+
+SESSION_COOKIE_NAME = "clawsite_session"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+CSRF_COOKIE_NAME = "clawsite_csrf"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0
+X_FRAME_OPTIONS = "DENY"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "clawsite.web.assets.HashedAssets"},
+}
+
+LOGGING_CONFIG = None  # clawsite.infra.logs.configure() is called by each process with its own name
+
+# Runs. The defaults are the promises of docs/reliability.md; tests shorten them.
+DEFAULT_MODEL = os.environ.get("CLAWSITE_MODEL", "")
+LEASE_SECONDS = float(os.environ.get("CLAWSITE_LEASE_SECONDS", "20"))
+HEARTBEAT_SECONDS = float(os.environ.get("CLAWSITE_HEARTBEAT_SECONDS", "5"))
+SWEEP_SECONDS = float(os.environ.get("CLAWSITE_SWEEP_SECONDS", "5"))
+POLL_SECONDS = float(os.environ.get("CLAWSITE_POLL_SECONDS", "1"))  # behind every wake-up, which may be lost
+DRAIN_SECONDS = float(os.environ.get("CLAWSITE_DRAIN_SECONDS", "10"))
+RUN_TIMEOUT_SECONDS = float(os.environ.get("CLAWSITE_RUN_TIMEOUT_SECONDS", "600"))
+MAX_RESCUES = 3
+MAX_QUEUED_PER_USER = 100
+# Above the sum of the lanes' maxima (64 + 5 + 8 + 2), so that no lane can take a lone worker's last place from another.
+WORKER_CONCURRENCY = int(os.environ.get("CLAWSITE_WORKER_CONCURRENCY", "80"))
+RAW_STREAM_LOG = os.environ.get("CLAWSITE_RAW_STREAM_LOG", "")

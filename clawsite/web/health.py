@@ -1,0 +1,58 @@
+"""Whether this process lives, and whether the installation can work. For supervisors and load balancers, without signing in."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+
+from sessions_app import sql
+from sessions_app.models import Worker
+
+MISSED_HEARTBEATS = 3
+_seen_migrated = False
+
+
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    """This process answers. It touches nothing, so that a slow database does not get a living process killed."""
+    return _answer({"ok": True, "status": "live"})
+
+
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """A message sent now would be answered; otherwise what is missing, in words that give nothing away."""
+    if missing := _missing():
+        return _answer({"ok": False, "status": "not ready", "missing": missing}, status=503)
+    return _answer({"ok": True, "status": "ready"})
+
+
+def _answer(body: dict[str, Any], status: int = 200) -> JsonResponse:
+    return JsonResponse(body, status=status, headers={"Cache-Control": "no-store"})
+
+
+def _missing() -> list[str]:
+    try:
+        if not _migrated():
+            return ["the database is not migrated: run `claw migrate`"]
+        return [] if _a_worker_lives() else ["no worker has been seen lately: start `claw worker`"]
+    except DatabaseError:
+        return ["the database cannot be reached"]
+
+
+def _migrated() -> bool:
+    """Asked of the database until it is so: what is applied stays applied, and the question takes some 20 ms."""
+    global _seen_migrated
+    if not _seen_migrated:
+        executor = MigrationExecutor(connection)
+        _seen_migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return _seen_migrated
+
+
+def _a_worker_lives() -> bool:
+    """Compared in database time, which is what workers write."""
+    (now,) = sql.row(f"SELECT {sql.now()}")
+    oldest = now - MISSED_HEARTBEATS * settings.HEARTBEAT_SECONDS
+    return Worker.objects.filter(heartbeat_at__gte=oldest, draining=False).exists()

@@ -1,0 +1,81 @@
+"""The WebSocket endpoint: text frames in and out of one `Peer`, and nothing else. Channels carries it, without its layers."""
+
+import asyncio
+from typing import Any
+
+from channels.consumer import AsyncConsumer
+from channels.exceptions import StopConsumer
+from django.conf import settings
+from django.http import parse_cookie
+
+from clawsite.accounts import throttle
+from clawsite.gateway import runtime
+from clawsite.gateway.handshake import Knock
+from clawsite.gateway.peer import Peer
+
+Scope = dict[str, Any]
+Message = dict[str, Any]
+
+
+class GatewayConsumer(AsyncConsumer):
+    # The hub delivers; a channel layer would cost a task and a copy per socket and event.
+    channel_layer_alias = None
+    _peer: Peer | None = None
+    _cut = False
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        self._task = asyncio.current_task()
+        try:
+            await super().__call__(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self._cut:
+                raise
+        finally:
+            if self._peer:
+                await self._peer.lost()
+
+    async def dispatch(self, message: Message) -> None:
+        """As in Channels, without closing database connections at every frame: only infra.db has any, on threads of its own."""
+        match message["type"]:
+            case "websocket.connect":
+                await self._open()
+            case "websocket.receive":
+                assert self._peer is not None
+                text = message.get("text")
+                if text is None:
+                    self._peer.binary()
+                else:
+                    await self._peer.text(text)
+            case "websocket.disconnect":
+                raise StopConsumer
+
+    async def _open(self) -> None:
+        running = await runtime.running()
+        await self.base_send({"type": "websocket.accept"})
+        self._peer = Peer(running, knock_of(self.scope), send=self._text, send_close=self._close, hang_up=self._hang_up)
+        self._peer.greet()
+
+    async def _text(self, text: str) -> None:
+        await self.base_send({"type": "websocket.send", "text": text})
+
+    async def _close(self, code: int, reason: str) -> None:
+        await self.base_send({"type": "websocket.close", "code": code, "reason": reason})
+
+    def _hang_up(self) -> None:
+        self._cut = True
+        if self._task:
+            self._task.cancel()
+
+
+def knock_of(scope: Scope) -> Knock:
+    headers: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        headers[name.lower()] = value
+    origin = headers.get(b"origin")
+    cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
+    peer = (scope.get("client") or ("", 0))[0]
+    return Knock(
+        origin=None if origin is None else origin.decode("latin-1"),
+        cookie=cookies.get(settings.SESSION_COOKIE_NAME, ""),
+        address=throttle.client_address(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1")),
+    )

@@ -1,0 +1,88 @@
+"""What happened, to look at. Rows of the state layer are written by services only, so nothing here can be added or changed."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from sessions_app.models import Event, Lane, Outbox, Run, Session, ToolCall, TranscriptEntry, Worker
+
+
+class ReadOnlyAdmin(admin.ModelAdmin[Any]):
+    show_full_result_count = False  # counting millions of events costs more than the page
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Session)
+class SessionAdmin(ReadOnlyAdmin):
+    list_display = ["key", "owner", "title", "model", "input_tokens", "output_tokens", "updated_at", "deleted_at"]
+    list_filter = ["agent", "channel"]
+    search_fields = ["key", "title", "label", "owner__username"]
+    list_select_related = ["owner"]
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    list_display = ["id", "run_id", "session", "owner", "lane", "status", "reason", "rescues", "model", "accepted_at", "ended_at"]
+    list_filter = ["status", "lane", "reason"]
+    search_fields = ["run_id", "session__key", "owner__username"]
+    list_select_related = ["session", "owner"]
+
+
+@admin.register(ToolCall)
+class ToolCallAdmin(ReadOnlyAdmin):
+    list_display = ["id", "name", "status", "refused_by", "policy_version", "run", "started_at", "ended_at"]
+    list_filter = ["status", "name", "refused_by"]
+    search_fields = ["call_id", "name", "run__run_id"]
+    list_select_related = ["run"]
+
+
+@admin.register(TranscriptEntry)
+class TranscriptEntryAdmin(ReadOnlyAdmin):
+    list_display = ["id", "session", "position", "kind", "role", "created_at"]
+    list_filter = ["kind", "role"]
+    search_fields = ["session__key", "message_id"]
+    list_select_related = ["session"]
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnlyAdmin):
+    list_display = ["id", "session", "cursor", "run", "seq", "stream"]
+    list_filter = ["stream"]
+    search_fields = ["session__key", "run__run_id"]
+    list_select_related = ["session", "run"]
+
+
+@admin.register(Outbox)
+class OutboxAdmin(ReadOnlyAdmin):
+    list_display = ["id", "channel", "session", "status", "attempts", "created_at", "delivered_at"]
+    list_filter = ["status", "channel"]
+    list_select_related = ["session"]
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    list_display = ["id", "host", "pid", "started_at", "draining", "version"]
+
+
+@admin.register(Lane)
+class LaneAdmin(admin.ModelAdmin[Lane]):
+    """The maxima may be changed; which lanes there are may not."""
+
+    list_display = ["name", "max_running", "warn_after_seconds"]
+    list_editable = ["max_running", "warn_after_seconds"]
+    readonly_fields = ["name"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

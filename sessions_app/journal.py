@@ -1,0 +1,103 @@
+"""Events and transcript entries on their way into the rows: their values, and one INSERT for many."""
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clawsite.infra import clock
+from sessions_app import sql
+from sessions_app.sql import ENTRY, EVENT, SESSION
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    stream: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    kind: str
+    role: str
+    content: list[dict[str, Any]]
+    text: str
+    message_id: str
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Numbers given to events of one session: the i-th has cursor first_cursor + i and, in a run, first_seq + i."""
+
+    first_cursor: int
+    first_seq: int | None
+    ts: int
+    events: Sequence[NewEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where an entry stands: in its session, and as which step of which run."""
+
+    session_id: uuid.UUID
+    generation: int
+    position: int
+    run_pk: int | None = None
+    step: int | None = None
+
+
+def insert_session_event(session_id: uuid.UUID, event: NewEvent, *, entries: Sequence[NewEntry] = (), generation: int = 1) -> Told:
+    """An event of a session that belongs to no run, with the transcript entries it reports."""
+    now = clock.now()
+    cursor, entry_count = sql.row(
+        f"""
+        UPDATE {SESSION} SET cursor = cursor + 1, entry_count = entry_count + %s, updated_at = %s
+        WHERE id = %s RETURNING cursor, entry_count
+        """,
+        [len(entries), sql.moment_value(now), sql.uuid_value(session_id)],
+    )
+    first = entry_count - len(entries) + 1
+    insert_entries([(Placed(session_id, generation, first + i), entry) for i, entry in enumerate(entries)], now)
+    told = Told(cursor, None, clock.to_ms(now), [event])
+    insert_events([(session_id, None, told)])
+    return told
+
+
+def insert_events(batch: Sequence[tuple[uuid.UUID, int | None, Told]]) -> None:
+    values: list[Any] = []
+    for session_id, run_pk, told in batch:
+        for i, event in enumerate(told.events):
+            seq = None if told.first_seq is None else told.first_seq + i
+            values += [
+                sql.uuid_value(session_id),
+                told.first_cursor + i,
+                run_pk,
+                seq,
+                event.stream,
+                sql.json_text(event.data),
+                told.ts,
+            ]
+    if values:
+        rows = ", ".join(["(%s, %s, %s, %s, %s, %s, %s)"] * (len(values) // 7))
+        sql.execute(f"INSERT INTO {EVENT} (session_id, cursor, run_id, seq, stream, data, ts) VALUES {rows}", values)
+
+
+def insert_entries(batch: Sequence[tuple[Placed, NewEntry]], now: dt.datetime) -> None:
+    values: list[Any] = []
+    for place, entry in batch:
+        values += [
+            sql.uuid_value(place.session_id),
+            place.generation,
+            place.position,
+            place.run_pk,
+            place.step,
+            entry.kind,
+            entry.role,
+        ]
+        values += [sql.json_text(entry.content), entry.text, entry.message_id, sql.json_text(entry.meta), sql.moment_value(now)]
+    if values:
+        rows = ", ".join(["(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"] * len(batch))
+        columns = "session_id, generation, position, run_id, step, kind, role, content, text, message_id, meta, created_at"
+        sql.execute(f"INSERT INTO {ENTRY} ({columns}) VALUES {rows}", values)

@@ -1,0 +1,88 @@
+"""Session keys: the address of a conversation within one owner's sessions. Pure.
+
+agent:{agent}:main                        the agent's main session
+agent:{agent}:{channel}:dm:{peer}         a direct chat on a channel
+agent:{agent}:{channel}:group:{id}        a group, optionally …:thread:{id}
+agent:{agent}:subagent:{uuid}             a child
+agent:{agent}:{anything else}             a session somebody named
+cron:{job} and hook:{id}                  as `agent:{default}:cron:…`, `…:hook:…`
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from clawsite.infra.errors import InvalidRequest
+
+Kind = Literal["main", "dm", "group", "subagent", "cron", "hook", "named"]
+
+DEFAULT_AGENT = "main"
+LONGEST = 512
+_AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+# Printable, no white space: keys stand in log lines and addresses.
+_PART = re.compile(r"[^\s\x00-\x1f\x7f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    agent: str
+    rest: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ":".join(("agent", self.agent, *self.rest))
+
+    @property
+    def kind(self) -> Kind:
+        match self.rest:
+            case ("main",):
+                return "main"
+            case ("subagent", _, *_):
+                return "subagent"
+            case ("cron", _, *_):
+                return "cron"
+            case ("hook", _, *_):
+                return "hook"
+            case (_, "dm", _, *_):
+                return "dm"
+            case (_, "group", _, *_):
+                return "group"
+            case _:
+                return "named"
+
+    @property
+    def channel(self) -> str:
+        return self.rest[0] if self.kind in ("dm", "group") else ""
+
+    @property
+    def thread(self) -> str:
+        return self.rest[-1] if len(self.rest) >= 2 and self.rest[-2] == "thread" else ""
+
+    @property
+    def is_subagent(self) -> bool:
+        return self.kind == "subagent"
+
+
+def parse_key(text: str, *, default_agent: str = DEFAULT_AGENT) -> SessionKey:
+    """Read a key; `main`, `cron:x`, `hook:x` and plain names belong to the default agent."""
+    if not text or len(text) > LONGEST:
+        raise InvalidRequest(f"a session key has 1 to {LONGEST} characters")
+    parts = text.strip().split(":")
+    if parts[0].lower() == "agent":
+        if len(parts) < 3:
+            raise InvalidRequest(
+                f"session key {text!r} lacks its last part: write agent:<agent>:<name>, for example agent:main:main"
+            )
+        agent, rest = parts[1].lower(), parts[2:]
+    else:
+        agent, rest = default_agent, parts
+    if not _AGENT.fullmatch(agent):
+        raise InvalidRequest(f"session key {text!r} names the agent {agent!r}: use a-z, 0-9, - and _, at most 64 characters")
+    if not all(_PART.fullmatch(part) for part in rest):
+        raise InvalidRequest(f"session key {text!r} has an empty part or white space")
+    # Words of the grammar are lower case; peer and group ids keep theirs, since they are other systems' names.
+    words = {"main", "dm", "group", "thread", "subagent", "cron", "hook"}
+    return SessionKey(agent, tuple(part.lower() if part.lower() in words else part for part in rest))
+
+
+def main_key(agent: str = DEFAULT_AGENT) -> str:
+    return f"agent:{agent}:main"

@@ -1,0 +1,67 @@
+"""Lanes: how many runs of a kind may go on at once, and a warning when one waits too long."""
+
+import logging
+from typing import Any
+
+from django.db.models import Count, Min, Q
+
+from clawsite.infra import clock
+from sessions_app.models import Lane, Run
+
+log = logging.getLogger(__name__)
+
+MAIN, CRON, SUBAGENT, NESTED = "main", "cron", "subagent", "nested"
+DEFAULTS = {MAIN: 64, CRON: 5, SUBAGENT: 8, NESTED: 2}
+
+
+def install_lanes(**_: Any) -> None:
+    """After every migration: the four lanes exist; an operator's own maximum is kept."""
+    Lane.objects.bulk_create([Lane(name=name, max_running=most) for name, most in DEFAULTS.items()], ignore_conflicts=True)
+
+
+def lane_report() -> list[dict[str, Any]]:
+    """Running, waiting and the longest wait of each lane, for status and the dashboard."""
+    counts: dict[str, Any] = {
+        row["lane"]: row
+        for row in Run.objects.filter(status__in=Run.UNFINISHED)
+        .values("lane")
+        .annotate(
+            running=Count("id", filter=Q(status=Run.Status.RUNNING)),
+            queued=Count("id", filter=Q(status=Run.Status.ACCEPTED)),
+            parked=Count("id", filter=Q(status=Run.Status.WAITING)),
+            oldest=Min("accepted_at", filter=Q(status=Run.Status.ACCEPTED)),
+        )
+    }
+    now = clock.now()
+    report = []
+    for lane in Lane.objects.order_by("name"):
+        row = counts.get(lane.name, {})
+        oldest = row.get("oldest")
+        waited = (now - oldest).total_seconds() if oldest else 0.0
+        report.append(
+            {
+                "lane": lane.name,
+                "running": row.get("running", 0),
+                "max": lane.max_running,
+                "queued": row.get("queued", 0),
+                "parked": row.get("parked", 0),
+                "oldestWaitMs": int(waited * 1000),
+                "late": waited > lane.warn_after_seconds,
+            }
+        )
+    return report
+
+
+def warn_of_long_waits() -> list[str]:
+    """Log every lane whose oldest run waits too long; told by the sweeper. Returns the lanes."""
+    late = [row for row in lane_report() if row["late"]]
+    for row in late:
+        log.warning(
+            "lane %s: the oldest of %d queued runs has waited %.1f s (%d of %d running)",
+            row["lane"],
+            row["queued"],
+            row["oldestWaitMs"] / 1000,
+            row["running"],
+            row["max"],
+        )
+    return [row["lane"] for row in late]

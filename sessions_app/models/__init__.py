@@ -1,0 +1,12 @@
+"""The tables of the state layer, one file a noun."""
+
+from sessions_app.models.event import Event
+from sessions_app.models.lane import Lane
+from sessions_app.models.outbox import Outbox
+from sessions_app.models.run import Run
+from sessions_app.models.session import Session, SessionMember
+from sessions_app.models.tool_call import ToolCall
+from sessions_app.models.transcript import TranscriptEntry
+from sessions_app.models.worker import Worker
+
+__all__ = ["Event", "Lane", "Outbox", "Run", "Session", "SessionMember", "ToolCall", "TranscriptEntry", "Worker"]

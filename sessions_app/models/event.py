@@ -1,0 +1,28 @@
+"""The event log: what every client of a session is told, in order, kept so that it can be told again."""
+
+from django.db import models
+from django.db.models import UniqueConstraint
+
+from sessions_app.models.run import Run
+from sessions_app.models.session import Session
+
+
+class Event(models.Model):
+    """Immutable. `cursor` is dense per session, `seq` dense per run; events without a run have no seq."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="events")
+    cursor = models.BigIntegerField()
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.CASCADE, related_name="events")
+    seq = models.PositiveIntegerField(null=True, blank=True)
+    stream = models.CharField(max_length=16)  # lifecycle, assistant, thinking, tool, compaction, error, session
+    data = models.JSONField()
+    ts = models.BigIntegerField(help_text="Milliseconds since 1970")
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(fields=["session", "cursor"], name="one_event_per_cursor"),
+            UniqueConstraint(fields=["run", "seq"], name="one_event_per_seq"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.stream} {self.cursor}"

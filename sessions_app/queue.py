@@ -1,0 +1,129 @@
+"""What a worker does to runs it may hold: claim, renew, write steps under the fence, park, end, give back, rescue."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+
+from sessions_app import events, hot_sql, runs, sql, tool_calls
+from sessions_app.hot_sql import Append, Claimed, LeaseLost, Step
+from sessions_app.journal import NewEvent, Told
+from sessions_app.models import Run, Worker
+
+log = logging.getLogger(__name__)
+
+__all__ = ["Claimed", "LeaseLost"]
+
+
+def claim(worker: str, most: int) -> list[Claimed]:
+    """Take what may start now, lane by lane, then what dead workers left; the caller's transaction is the claim."""
+    taken: list[Claimed] = []
+    for lane in _lanes_with_work():
+        for claimed, told in hot_sql.claim(worker=worker, lane=lane, most=most - len(taken), lease_seconds=settings.LEASE_SECONDS):
+            _announce(claimed, told)
+            taken.append(claimed)
+    return taken
+
+
+def rescue(worker: str, most: int) -> list[Claimed]:
+    """Take over running runs whose lease ran out. What was in flight is marked, what is beyond help is ended."""
+    helped = []
+    for claimed, told in hot_sql.rescue(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
+        _announce(claimed, told)
+        log.warning("run %d rescued (%d. time)", claimed.pk, claimed.rescues)
+        tool_calls.interrupt_started(claimed)
+        if claimed.abort_reason:
+            end(claimed, Run.Status.ABORTED, claimed.abort_reason)
+        elif claimed.rescues >= settings.MAX_RESCUES:
+            end(
+                claimed,
+                Run.Status.FAILED,
+                "poisoned",
+                f"this run's worker died {claimed.rescues} times; it was stopped so that it does not do so for ever",
+            )
+        else:
+            helped.append(claimed)
+    return helped
+
+
+def renew(held: Sequence[Claimed]) -> dict[int, str | None]:
+    """Prolong the leases; -> run pk: None or the reason of a wished abort. A run that is missing is lost."""
+    return hot_sql.renew([(claimed.pk, claimed.lease) for claimed in held], lease_seconds=settings.LEASE_SECONDS)
+
+
+def append(batch: Sequence[tuple[Claimed, Sequence[NewEvent]]]) -> set[int]:
+    """Append events to many runs in one transaction; -> the runs that are still held."""
+    told = hot_sql.append([Append(claimed.pk, claimed.session_id, claimed.lease, list(new)) for claimed, new in batch])
+    for claimed, _ in batch:
+        if claimed.pk in told:
+            _announce(claimed, told[claimed.pk])
+    return set(told)
+
+
+def step(claimed: Claimed, *, to: Run.Status | None = None, **what: Any) -> None:
+    """Commit one step of a held run (fields of `Step`) and tell it; LeaseLost when it is not held any more."""
+    write = Step(claimed.pk, claimed.session_id, claimed.lease, generation=claimed.generation, to=to, **what)
+    _announce(claimed, hot_sql.commit_step(write))
+    if to:
+        events.wake(claimed.pk, "ended" if to in Run.ENDED else "parked")
+
+
+def end(claimed: Claimed, to: Run.Status, reason: str, error: str = "", *, before: Sequence[NewEvent] = ()) -> None:
+    """End a held run without a further answer: an error or an abort."""
+    last = runs.end_event(to, reason, error, startedAt=claimed.started_ms)
+    step(claimed, to=to, reason=reason, error=error, events=[*before, last])
+
+
+def park(claimed: Claimed, reason: str) -> None:
+    """The run waits for people or children: it keeps the session's turn, but no worker and no lane slot."""
+    step(claimed, to=Run.Status.WAITING, reason=reason, events=[NewEvent("lifecycle", {"phase": "waiting", "reason": reason})])
+
+
+def give_back(held: Sequence[Claimed]) -> None:
+    """Drain: expire one's own leases, so that the next worker continues at once. 0 marks a hand-over, not a death."""
+    for claimed in held:
+        sql.execute(
+            f"UPDATE {sql.RUN} SET lease_until = 0 WHERE id = %s AND lease_token = %s AND status = 'running'",
+            [claimed.pk, claimed.lease],
+        )
+        events.wake(claimed.pk, "ready")
+
+
+def expire_leases_of(worker: str) -> int:
+    """A worker of this host is provably gone: do not wait for its leases to run out."""
+    changed = sql.rows(
+        f"UPDATE {sql.RUN} SET lease_until = {sql.now()} - 0.001 "
+        f"WHERE worker = %s AND status = 'running' AND lease_until > {sql.now()} RETURNING id",
+        [worker],
+    )
+    Worker.objects.filter(pk=worker).delete()
+    return len(changed)
+
+
+def aborts_wished(worker: str) -> dict[int, tuple[int, str]]:
+    """Runs of this worker that somebody wants stopped: pk -> (lease, reason). The poll behind the hint."""
+    wished = Run.objects.filter(worker=worker, status=Run.Status.RUNNING, abort_requested_at__isnull=False)
+    return {pk: (lease, reason) for pk, lease, reason in wished.values_list("pk", "lease_token", "abort_reason")}
+
+
+def _lanes_with_work() -> list[str]:
+    waiting = sql.rows(
+        f"""
+        SELECT lane FROM {sql.RUN} WHERE status = 'accepted'
+        UNION
+        SELECT lane FROM {sql.RUN} WHERE status IN {hot_sql.UNFINISHED} AND status = 'waiting' AND ready_at IS NOT NULL
+        """
+    )
+    return sorted(lane for (lane,) in waiting)  # in a fixed order, since each claim locks its lane
+
+
+def _announce(claimed: Claimed, told: Told) -> None:
+    events.announce(
+        session_id=claimed.session_id,
+        session_key=claimed.session_key,
+        owner_id=claimed.session_owner_id,
+        told=told,
+        run_pk=claimed.pk,
+        run_id=claimed.run_id,
+    )

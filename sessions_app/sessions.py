@@ -1,0 +1,145 @@
+"""Sessions: found for somebody, made, changed, reset, deleted. Every look-up starts from `for_user()`."""
+
+import uuid
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
+from sessions_app import events, journal, runs
+from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.keys import DEFAULT_AGENT, parse_key
+from sessions_app.models import Session, TranscriptEntry
+
+THINKING_LEVELS = ("", "off", "minimal", "low", "medium", "high", "xhigh")
+# Wire name -> column. Everything else that may be patched is kept by its wire name in `settings`.
+COLUMNS = {"label": "label", "title": "title", "model": "model", "thinkingLevel": "thinking_level", "verboseLevel": "verbose_level"}
+KEPT_AS_IS = {"reasoningLevel", "responseUsage", "elevatedLevel", "sendPolicy", "groupActivation"}
+
+
+def find_session(user: User, *, key: str | None = None, session_id: str | None = None) -> Session:
+    """The session of that key among one's own, or of that id among all one may see."""
+    visible = Session.objects.for_user(user)
+    if key is not None:
+        found = visible.filter(owner=user, key=str(parse_key(key))).first()
+    else:
+        try:
+            wanted = uuid.UUID(session_id or "")
+        except ValueError:
+            raise NotFound(f"there is no session {session_id!r}") from None
+        found = visible.filter(id=wanted).first() or visible.filter(generation_id=wanted).first()
+    if found is None:
+        raise NotFound(f"there is no session {key or session_id!r}")
+    return found
+
+
+def ensure_session(user: User, key: str) -> Session:
+    """One's own session of that key, made if it is not there."""
+    parsed = parse_key(key)
+    found = Session.objects.filter(owner=user, key=str(parsed), deleted_at__isnull=True).first()
+    return found or create_session(user, key=str(parsed))
+
+
+@transaction.atomic
+def create_session(user: User, *, key: str | None = None, agent: str | None = None, **fields: Any) -> Session:
+    """Make a session; without a key it gets one of its own. The same key again returns the one that is there."""
+    parsed = parse_key(key or f"agent:{agent or DEFAULT_AGENT}:{uuid.uuid4().hex[:12]}")
+    if agent and agent != parsed.agent:
+        raise InvalidRequest(f"session key {key!r} belongs to agent {parsed.agent!r}, not {agent!r}")
+    session = Session(owner=user, key=str(parsed), agent=parsed.agent, channel=parsed.channel or "webchat", **fields)
+    try:
+        with transaction.atomic():
+            session.save(force_insert=True)
+    except IntegrityError:  # made by another process meanwhile
+        return Session.objects.get(owner=user, key=str(parsed), deleted_at__isnull=True)
+    _changed(session, "created")
+    return session
+
+
+@transaction.atomic
+def patch_session(user: User, session: Session, changes: dict[str, Any]) -> Session:
+    """Change fields by their wire names; null clears."""
+    session = _own(user, session)
+    for name, value in changes.items():
+        if name in COLUMNS:
+            setattr(session, COLUMNS[name], value or "")
+        elif name in KEPT_AS_IS:
+            session.settings = {k: v for k, v in {**session.settings, name: value}.items() if v is not None}
+        else:
+            raise InvalidRequest(f"sessions.patch cannot change {name!r}")
+    if session.thinking_level not in THINKING_LEVELS:
+        raise InvalidRequest(f"thinkingLevel is one of {', '.join(level or 'null' for level in THINKING_LEVELS)}")
+    taken = Session.objects.filter(owner=user, label=session.label, deleted_at__isnull=True).exclude(pk=session.pk)
+    if session.label and taken.exists():
+        raise InvalidRequest(f"label {session.label!r} is used by another of your sessions")
+    session.updated_at = clock.now()
+    session.save(update_fields=[*COLUMNS.values(), "settings", "updated_at"])
+    _changed(session, "patched")
+    return session
+
+
+@transaction.atomic
+def reset_session(user: User, session: Session) -> Session:
+    """Start a new generation: an empty history under the same key. What still runs belongs to the old one and is stopped."""
+    session = _own(user, session)
+    runs.request_abort(user=user, session=session, reason="session-reset")
+    session.refresh_from_db()
+    session.generation += 1
+    session.generation_id = uuid.uuid4()
+    session.input_tokens = session.output_tokens = session.cost_microusd = 0
+    session.title = ""
+    session.save(update_fields=["generation", "generation_id", "input_tokens", "output_tokens", "cost_microusd", "title"])
+    _tell(session, NewEvent("session", {"change": "reset", "sessionId": str(session.generation_id)}))
+    _changed(session, "reset")
+    return session
+
+
+@transaction.atomic
+def delete_session(user: User, session: Session) -> bool:
+    """Hide a session and stop its runs. Its rows stay until they are purged; the key is free again."""
+    session = _own(user, session)
+    if parse_key(session.key).kind == "main":
+        raise InvalidRequest("the main session cannot be deleted; reset it instead")
+    runs.request_abort(user=user, session=session, reason="session-delete")
+    Session.objects.filter(pk=session.pk).update(deleted_at=clock.now())
+    _changed(session, "deleted")
+    return True
+
+
+@transaction.atomic
+def inject_message(user: User, session: Session, text: str, label: str = "") -> TranscriptEntry:
+    """Append an assistant message without asking a model."""
+    session = _own(user, session)
+    words = f"[{label}]\n\n{text}" if label else text
+    entry = NewEntry(
+        "message",
+        "assistant",
+        [{"type": "text", "text": words}],
+        words,
+        uuid.uuid4().hex[:8],
+        {"stopReason": "injected", "label": label},
+    )
+    message = {"role": "assistant", "content": entry.content, "timestamp": clock.now_ms(), "messageId": entry.message_id}
+    _tell(session, NewEvent("session", {"change": "injected", "message": message}), [entry])
+    return TranscriptEntry.objects.get(session=session, message_id=entry.message_id)
+
+
+def _own(user: User, session: Session) -> Session:
+    """Lock it; only its owner changes a session."""
+    if session.owner_id != user.pk:
+        raise Forbidden("only its owner may change this session")
+    locked = Session.objects.select_for_update().filter(pk=session.pk, deleted_at__isnull=True).first()
+    if locked is None:
+        raise NotFound(f"session {session.key!r} was deleted")
+    return locked
+
+
+def _tell(session: Session, event: NewEvent, entries: list[NewEntry] | None = None) -> None:
+    told = journal.insert_session_event(session.id, event, entries=entries or [], generation=session.generation)
+    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told)
+
+
+def _changed(session: Session, change: str) -> None:
+    events.session_changed(session_id=session.id, session_key=session.key, owner_id=session.owner_id, change=change)

@@ -1,0 +1,78 @@
+"""What SQLite and PostgreSQL write differently, so that hot_sql.py has one text for both."""
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from django.db import connection
+
+RUN = "sessions_app_run"
+SESSION = "sessions_app_session"
+EVENT = "sessions_app_event"
+ENTRY = "sessions_app_transcriptentry"
+LANE = "sessions_app_lane"
+
+# The lease is measured by the database's clock, so that no two hosts' clocks are compared.
+_NOW = {
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
+    "postgresql": "extract(epoch from clock_timestamp())::float8",
+}
+
+
+def execute(text: str, values: Sequence[Any] = ()) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(text, values)
+
+
+def rows(text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(text, values)
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
+
+
+def row(text: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
+    return rows(text, values)[0]
+
+
+def now() -> str:
+    """The expression for the database's clock, in seconds since 1970."""
+    return _NOW[connection.vendor]
+
+
+def for_update() -> str:
+    """SQLite needs none: the transaction itself (BEGIN IMMEDIATE) is the lock."""
+    return " FOR UPDATE" if connection.vendor == "postgresql" else ""
+
+
+def lock_sessions(ids: Sequence[Any]) -> None:
+    """Take several session rows in key order, so that two processes cannot deadlock."""
+    if connection.vendor == "postgresql":
+        rows(f"SELECT id FROM {SESSION} WHERE id IN ({marks(ids)}) ORDER BY id FOR UPDATE", ids)
+
+
+def marks(values: Sequence[Any]) -> str:
+    return ", ".join(["%s"] * len(values))
+
+
+def json_text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def uuid_value(value: uuid.UUID) -> Any:
+    return value if connection.features.has_native_uuid_field else value.hex
+
+
+def as_uuid(value: Any) -> uuid.UUID:
+    return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
+
+
+def moment_value(value: dt.datetime) -> Any:
+    return connection.ops.adapt_datetimefield_value(value)
+
+
+def as_moment(value: Any) -> dt.datetime:
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(value)
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

@@ -1,0 +1,141 @@
+"""Tool calls as rows: decided, started, ended. Row, event and transcript entry are one transaction under the run's fence."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clawsite.infra import clock
+from sessions_app import events, hot_sql
+from sessions_app.hot_sql import Claimed, LeaseLost, Step
+from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.models import ToolCall
+
+OUTCOME_UNKNOWN = (
+    "interrupted: the worker died while this call was running, so its outcome is unknown. It was not repeated. "
+    "Look at what it left before you decide whether to do it again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One call with the answer of the policy; what is stored so that the refusal can be explained later."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    status: ToolCall.Status  # allowed, refused or waiting
+    refused_by: str = ""
+    words: str = ""  # what the model is told when refused
+    query: dict[str, Any] = field(default_factory=dict)
+    verdict: dict[str, Any] = field(default_factory=dict)
+    policy_version: int = 0
+
+
+def record(claimed: Claimed, decisions: Sequence[Decision]) -> None:
+    """Store the decisions of one turn. A call decided before (the run was parked or rescued) gets its new verdict."""
+    known = dict(ToolCall.objects.filter(run_id=claimed.pk).values_list("call_id", "position"))
+    now = clock.now()
+    fresh: list[ToolCall] = []
+    for decision in decisions:
+        fields = {
+            "status": decision.status,
+            "refused_by": decision.refused_by,
+            "query": decision.query,
+            "verdict": decision.verdict,
+            "policy_version": decision.policy_version,
+            "lease_token": claimed.lease,
+        }
+        if decision.call_id in known:
+            ToolCall.objects.filter(run_id=claimed.pk, call_id=decision.call_id).update(**fields)
+        else:
+            fresh.append(
+                ToolCall(
+                    run_id=claimed.pk,
+                    session_id=claimed.session_id,
+                    call_id=decision.call_id,
+                    position=len(known) + len(fresh),
+                    name=decision.name,
+                    arguments=decision.arguments,
+                    created_at=now,
+                    **fields,
+                )
+            )
+    ToolCall.objects.bulk_create(fresh)
+
+
+def start(claimed: Claimed, call_id: str, name: str, arguments: dict[str, Any]) -> None:
+    """Mark a call as begun, in its own commit before it begins: after a crash it is known to have been in flight."""
+    _write(claimed, [NewEvent("tool", {"phase": "start", "name": name, "toolCallId": call_id, "args": arguments})])
+    allowed = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id, status=ToolCall.Status.ALLOWED)
+    if not allowed.update(status=ToolCall.Status.STARTED, started_at=clock.now(), lease_token=claimed.lease):
+        raise LeaseLost(f"call {call_id} of run {claimed.pk} is not waiting to be started")
+
+
+def finish(claimed: Claimed, call_id: str, name: str, result: dict[str, Any], *, text: str, is_error: bool) -> None:
+    """Store a result: {"content": [...], "details": {...}}."""
+    status = ToolCall.Status.FAILED if is_error else ToolCall.Status.FINISHED
+    ended = [_result_event(call_id, name, result, is_error, {"verdict": "allowed"})]
+    _write(claimed, ended, [_result_entry(call_id, name, result, text, is_error)])
+    ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id).update(
+        status=status, result=result, is_error=is_error, ended_at=clock.now()
+    )
+
+
+def refuse(claimed: Claimed, decision: Decision) -> None:
+    """Tell the model and the clients that a call was not allowed, and by which layer."""
+    result = {
+        "content": [{"type": "text", "text": decision.words}],
+        "details": {"code": "tool_not_allowed", "layer": decision.refused_by},
+    }
+    told = [
+        NewEvent("tool", {"phase": "start", "name": decision.name, "toolCallId": decision.call_id, "args": decision.arguments}),
+        _result_event(decision.call_id, decision.name, result, True, {"verdict": "refused", "layer": decision.refused_by}),
+    ]
+    _write(claimed, told, [_result_entry(decision.call_id, decision.name, result, decision.words, True)])
+    ToolCall.objects.filter(run_id=claimed.pk, call_id=decision.call_id).update(result=result, is_error=True, ended_at=clock.now())
+
+
+def interrupt_started(claimed: Claimed) -> None:
+    """After a rescue: whatever was in flight has an unknown outcome and is never repeated by us."""
+    _close_started(claimed, ToolCall.Status.INTERRUPTED, OUTCOME_UNKNOWN, "interrupted")
+
+
+def close_started(claimed: Claimed, reason: str) -> None:
+    """The run ends while calls are in flight: they were told to stop."""
+    _close_started(claimed, ToolCall.Status.FAILED, f"stopped: the run ended ({reason}) before this call did", "stopped")
+
+
+def _close_started(claimed: Claimed, status: ToolCall.Status, words: str, code: str) -> None:
+    result = {"content": [{"type": "text", "text": words}], "details": {"code": code}}
+    for call in ToolCall.objects.filter(run_id=claimed.pk, status=ToolCall.Status.STARTED).order_by("position"):
+        told = [_result_event(call.call_id, call.name, result, True, {"verdict": "allowed"})]
+        _write(claimed, told, [_result_entry(call.call_id, call.name, result, words, True)])
+        ToolCall.objects.filter(pk=call.pk).update(status=status, result=result, is_error=True, ended_at=clock.now())
+
+
+def update_event(call_id: str, name: str, partial: str) -> NewEvent:
+    return NewEvent("tool", {"phase": "update", "name": name, "toolCallId": call_id, "partialResult": partial})
+
+
+def _result_event(call_id: str, name: str, result: dict[str, Any], is_error: bool, meta: dict[str, Any]) -> NewEvent:
+    data = {"phase": "result", "name": name, "toolCallId": call_id, "isError": is_error, "result": result, "meta": meta}
+    return NewEvent("tool", data)
+
+
+def _result_entry(call_id: str, name: str, result: dict[str, Any], text: str, is_error: bool) -> NewEntry:
+    meta = {"toolCallId": call_id, "toolName": name, "isError": is_error, "details": result["details"]}
+    return NewEntry("tool_result", "toolResult", result["content"], text, uuid.uuid4().hex[:16], meta)
+
+
+def _write(claimed: Claimed, new: Sequence[NewEvent], entries: Sequence[NewEntry] = ()) -> None:
+    step = Step(claimed.pk, claimed.session_id, claimed.lease, events=new, entries=entries, generation=claimed.generation)
+    told = hot_sql.commit_step(step)
+    events.announce(
+        session_id=claimed.session_id,
+        session_key=claimed.session_key,
+        owner_id=claimed.session_owner_id,
+        told=told,
+        run_pk=claimed.pk,
+        run_id=claimed.run_id,
+    )

@@ -1,0 +1,216 @@
+/** The chat page: connects the socket, the feed of the chosen session, its transcript, the list and the composer. */
+
+import { SessionFeed } from "./feed.js";
+import { Gateway, randomId } from "./gateway.js";
+import { SessionList } from "./session_list.js";
+import { fill, Transcript } from "./transcript.js";
+
+const MAIN = "agent:main:main";
+const AT_THE_END = 120; // pixels: nearer than this to the last line counts as reading along
+const RETRY_MS = 2000;
+
+const words = document.getElementById("words").dataset;
+const at = (id) => document.getElementById(id);
+
+let feed = null;
+let countdown = null;
+let writable = true;
+let stopping = false;
+const unsent = new Map(); // run id → {sessionKey, message}: sent, and not yet known to have arrived
+
+const gateway = new Gateway({
+  url: `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws`,
+  client: { id: "webchat-ui", mode: "webchat", version: "1", platform: "web", instanceId: randomId() },
+  caps: ["tool-events"],
+  onState: showState,
+  onEvent: receive,
+  onGap: sync,
+});
+const transcript = new Transcript({ root: at("messages"), words, onRuns: showStop, onAnswer: announce });
+const list = new SessionList({ gateway, words, mainKey: MAIN, root: at("session-list"), onTitle: (title) => (at("title").textContent = title) });
+
+/* The connection */
+
+function showState(state) {
+  clearInterval(countdown);
+  const { connecting, ready, offline, outdated, signedOut } = words;
+  const told = { connecting, ready, offline, outdated, "signed-out": signedOut }[state.name];
+  const tell = () => {
+    at("connection").textContent = told ?? fill(words.waiting, Math.max(1, Math.ceil((state.until - Date.now()) / 1000)));
+  };
+  tell();
+  at("connection").dataset.state = state.name;
+  if (state.name === "waiting") countdown = setInterval(tell, 1000);
+  if (state.name === "signed-out") problem(words.signInAgain);
+  if (state.name === "outdated") problem(words.reload);
+  if (state.name === "ready") connected(state.hello);
+}
+
+function connected(hello) {
+  writable = hello.auth.scopes.includes("operator.write");
+  at("message").disabled = at("send").disabled = !writable;
+  problem(writable ? "" : words.readOnly);
+  sync();
+  list.refresh();
+  unsent.forEach((params, runId) => deliver(runId, params));
+}
+
+function receive(name, payload) {
+  if (payload.cursor && payload.sessionKey === feed.sessionKey) follow(() => feed.take(payload));
+  // Titles, order and previews change when a run begins or ends, and when a session is made, named or deleted.
+  if (/^sessions?\b/.test(name) || ["accepted", "end", "error"].includes(payload.data?.phase)) list.refresh();
+}
+
+/* The conversation */
+
+function open() {
+  const sessionKey = decodeURIComponent(location.hash.slice(1)) || MAIN;
+  feed?.close();
+  transcript.clear();
+  at("welcome").hidden = true;
+  feed = new SessionFeed({ gateway, sessionKey, onHistory: showHistory, onEvent: showEvent });
+  list.show(sessionKey);
+  if (gateway.ready) sync();
+}
+
+function showHistory(history) {
+  transcript.show(history);
+  for (const [runId, sent] of unsent) if (sent.sessionKey === feed.sessionKey) transcript.asked(runId, sent.message);
+  at("welcome").hidden = !transcript.isEmpty;
+  toTheEnd();
+}
+
+function showEvent(payload) {
+  const log = at("log");
+  const readingAlong = log.scrollHeight - log.scrollTop - log.clientHeight < AT_THE_END;
+  at("welcome").hidden = true;
+  if (payload.change === "reset") transcript.clear();
+  else transcript.apply(payload);
+  if (readingAlong) toTheEnd();
+}
+
+function toTheEnd() {
+  at("log").scrollTop = at("log").scrollHeight;
+}
+
+function sync() {
+  follow(() => feed.sync());
+}
+
+/** Losing the connection in between is no news: the next one starts again. */
+async function follow(step) {
+  try {
+    await step();
+  } catch (error) {
+    if (error.code === "DISCONNECTED") return;
+    problem(fill(words.notLoaded, reason(error)));
+    if (error.retryable) setTimeout(() => gateway.ready && sync(), error.retryAfterMs ?? RETRY_MS);
+  }
+}
+
+function announce(text) {
+  at("announce").textContent = fill(words.answer, text);
+}
+
+/* Writing and stopping */
+
+function send(message) {
+  if (!message.trim() || !writable) return;
+  problem("");
+  const runId = randomId();
+  const params = { sessionKey: feed.sessionKey, message };
+  at("welcome").hidden = true;
+  transcript.asked(runId, message);
+  toTheEnd();
+  unsent.set(runId, params);
+  if (gateway.ready) deliver(runId, params);
+}
+
+/** The run's id is the idempotency key, so sending again after a break never makes a second run. */
+async function deliver(runId, params) {
+  try {
+    await gateway.request("chat.send", { ...params, idempotencyKey: runId });
+    unsent.delete(runId);
+  } catch (error) {
+    if (error.code === "DISCONNECTED" || error.code === "TIMEOUT") return; // the next connection sends it again
+    unsent.delete(runId);
+    if (params.sessionKey === feed.sessionKey) transcript.unsend(runId);
+    at("message").value ||= params.message;
+    grow();
+    problem(fill(words.notSent, reason(error)));
+  }
+}
+
+function showStop(unfinished) {
+  if (unfinished === 0) stopping = false;
+  at("stop").hidden = unfinished === 0;
+  at("stop").disabled = stopping;
+  at("stop").textContent = stopping ? words.stopping : words.stop;
+}
+
+async function stop() {
+  stopping = true;
+  showStop(transcript.unfinished.size);
+  try {
+    // The end of the run, not this answer, says that it has stopped.
+    const { aborted } = await gateway.request("chat.abort", { sessionKey: feed.sessionKey });
+    stopping = stopping && aborted;
+  } catch (error) {
+    stopping = false;
+    problem(fill(words.notStopped, reason(error)));
+  }
+  showStop(transcript.unfinished.size);
+}
+
+function reason(error) {
+  return { DISCONNECTED: words.notConnected, TIMEOUT: words.timedOut }[error.code] ?? error.message;
+}
+
+function problem(text) {
+  at("problem").textContent = text;
+  at("problem").hidden = !text;
+}
+
+/* The page */
+
+function grow() {
+  at("message").rows = Math.min(12, at("message").value.split("\n").length);
+}
+
+function submit() {
+  send(at("message").value);
+  at("message").value = "";
+  grow();
+}
+
+function toggleSessions(open) {
+  at("sessions").classList.toggle("open", open);
+  at("toggle-sessions").setAttribute("aria-expanded", String(open));
+}
+
+at("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  submit();
+});
+at("message").addEventListener("input", grow);
+at("message").addEventListener("keydown", (event) => {
+  // While an input method composes, Enter chooses a word.
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    submit();
+  }
+});
+at("stop").addEventListener("click", stop);
+at("welcome").addEventListener("click", ({ target }) => target.dataset.prompt && send(target.dataset.prompt));
+at("toggle-sessions").addEventListener("click", () => toggleSessions(!at("sessions").classList.contains("open")));
+at("new-session").addEventListener("click", () => {
+  location.hash = encodeURIComponent(`agent:main:web-${randomId().slice(0, 12)}`);
+});
+addEventListener("hashchange", () => {
+  toggleSessions(false);
+  open();
+  at("message").focus();
+});
+
+open();
+gateway.start();

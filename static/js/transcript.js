@@ -1,0 +1,268 @@
+/**
+ * What a conversation looks like. Stored messages and live events end in the same elements.
+ *
+ * Words of people, agents and tools are data: they enter the page as text nodes only, never as markup.
+ */
+
+export class Transcript {
+  /** onRuns(number) is told how many runs are unfinished; onAnswer(text) hears each finished answer. */
+  constructor({ root, words, onRuns, onAnswer }) {
+    Object.assign(this, { root, words, onRuns, onAnswer });
+    this.clear();
+  }
+
+  clear() {
+    this.root.replaceChildren();
+    this.runs = new Map(); // run id → {box, note}
+    this.unfinished = new Set();
+    this.messages = new Map(); // message id → {article, answer, thinking, attempt, final}
+    this.tools = new Map(); // call id → card
+    this.onRuns(0);
+  }
+
+  get isEmpty() {
+    return !this.root.hasChildNodes();
+  }
+
+  /** Replace everything by what is stored, and by what is under way just now. */
+  show({ messages = [], queued = [], active = null }) {
+    this.clear();
+    messages.forEach((message) => this.#stored(message));
+    if (active) {
+      this.#begin(active.runId, this.words.working);
+      if (active.messageId && (active.text || active.thinking)) {
+        const message = this.#message(active.runId, active.messageId);
+        write(message.answer, 0, active.text);
+        this.#think(message, 0, active.thinking);
+      }
+    }
+    for (const run of queued) this.asked(run.runId, run.text);
+  }
+
+  /** Somebody's message, shown once however often it is told: by us when sending, then by the server. */
+  asked(runId, text) {
+    const run = this.#begin(runId, this.words.queued);
+    if (run.asked) return;
+    run.asked = true;
+    const article = copyOf("user-message");
+    article.querySelector(".text").textContent = text;
+    run.box.prepend(article);
+  }
+
+  /** A message that never became a run is taken back. */
+  unsend(runId) {
+    this.runs.get(runId)?.box.remove();
+    this.runs.delete(runId);
+    this.#ended(runId);
+  }
+
+  apply({ runId, stream, data, change, message }) {
+    if (stream === "lifecycle") this.#lifecycle(runId, data);
+    else if (stream === "assistant") this.#assistant(runId, data);
+    else if (stream === "thinking") this.#thinking(runId, data);
+    else if (stream === "tool") this.#tool(runId, data);
+    else if (change && message) this.#stored(message);
+  }
+
+  #lifecycle(runId, data) {
+    const { words } = this;
+    switch (data.phase) {
+      case "accepted":
+        return this.asked(runId, data.prompt);
+      case "start":
+      case "resume":
+        return this.#note(runId, words.working);
+      case "waiting":
+        return this.#note(runId, fill(words.waitingFor, data.reason));
+      case "rescued":
+        return this.#note(runId, words.resumed);
+      case "retry":
+        return this.#note(runId, words.retrying);
+      case "end":
+        return this.#finish(runId, data.aborted ? words.aborted : "");
+      case "error":
+        return this.#finish(runId, fill(words.failed, data.error), true);
+    }
+  }
+
+  #assistant(runId, data) {
+    const message = this.#message(runId, data.messageId);
+    if (data.final) {
+      this.#settle(message, data.message);
+      if (message.answer.node.data) this.onAnswer(message.answer.node.data);
+    }
+    if (message.final) return;
+    this.#attempt(message, data.attempt);
+    if (!data.reset) write(message.answer, data.offset, data.delta);
+  }
+
+  #thinking(runId, data) {
+    const message = this.#message(runId, data.messageId);
+    if (message.final) return;
+    this.#attempt(message, data.attempt);
+    this.#think(message, data.offset, data.delta);
+  }
+
+  /** Another attempt at the same message begins with nothing. */
+  #attempt(message, attempt) {
+    if (attempt === message.attempt) return;
+    message.attempt = attempt;
+    write(message.answer, 0, "");
+    write(message.thinking, 0, "");
+  }
+
+  #think(message, offset, text) {
+    if (!text) return;
+    write(message.thinking, offset, text);
+    message.article.querySelector(".thinking").hidden = false;
+  }
+
+  #tool(runId, data) {
+    const card = this.#card(runId, data.toolCallId, data.name, data.args);
+    if (data.phase === "update") return this.#output(card, data.partialResult);
+    if (data.phase === "result") this.#result(card, data.result?.content, data.isError, data.meta);
+  }
+
+  #card(runId, callId, name, args) {
+    let card = this.tools.get(callId);
+    if (!card) {
+      card = copyOf("tool-card");
+      card.querySelector(".name").textContent = name;
+      card.querySelector(".status").textContent = this.words.toolRunning;
+      this.tools.set(callId, card);
+      this.#place(runId, card);
+    }
+    if (args) card.querySelector(".arguments pre").textContent = JSON.stringify(args, null, 2);
+    return card;
+  }
+
+  #result(card, content, isError, meta) {
+    const { words } = this;
+    const refused = meta?.verdict === "refused";
+    card.dataset.status = isError ? "failed" : "done";
+    card.querySelector(".status").textContent = refused ? "" : isError ? words.toolFailed : words.toolDone;
+    const verdict = card.querySelector(".verdict");
+    verdict.classList.toggle("refused", refused);
+    verdict.textContent = refused ? (meta.layer ? fill(words.toolRefusedBy, meta.layer) : words.toolRefused) : words.toolAllowed;
+    this.#output(card, textOf(content));
+  }
+
+  #output(card, text) {
+    const details = card.querySelector(".result");
+    details.hidden = false;
+    details.querySelector("pre").textContent = typeof text === "string" ? text : JSON.stringify(text, null, 2);
+  }
+
+  /** A message of the transcript, in its wire form. */
+  #stored(message) {
+    const { role, runId, messageId, content } = message;
+    if (role === "user") {
+      const article = copyOf("user-message");
+      article.querySelector(".text").textContent = textOf(content);
+      if (runId) this.#run(runId).asked = true;
+      this.#place(runId, article);
+    } else if (role === "assistant") {
+      this.#settle(this.#message(runId, messageId), message);
+      for (const block of blocks(content)) if (block.type === "toolCall") this.#card(runId, block.id, block.name, block.arguments);
+    } else if (role === "toolResult") {
+      const refused = message.details?.code === "tool_not_allowed";
+      const card = this.#card(runId, message.toolCallId, message.toolName, null);
+      this.#result(card, content, message.isError, refused ? { verdict: "refused", layer: message.details.layer } : null);
+    }
+  }
+
+  #message(runId, messageId) {
+    let message = this.messages.get(messageId);
+    if (!message) {
+      const article = copyOf("assistant-message");
+      article.classList.add("streaming");
+      message = { article, attempt: 1, final: false, answer: textIn(article, ".answer"), thinking: textIn(article, ".thinking .text") };
+      this.messages.set(messageId, message);
+      this.#place(runId, article);
+    }
+    return message;
+  }
+
+  #settle(message, { content }) {
+    message.final = true;
+    message.article.classList.remove("streaming");
+    write(message.answer, 0, textOf(content));
+    write(message.thinking, 0, "");
+    this.#think(message, 0, blocks(content).map((block) => block.thinking ?? "").join(""));
+    message.article.hidden = !message.answer.node.data && !message.thinking.node.data;
+  }
+
+  #run(runId) {
+    let run = this.runs.get(runId);
+    if (!run) {
+      run = { box: document.createElement("section"), note: copyOf("run-note"), asked: false };
+      run.box.className = "run";
+      run.box.append(run.note);
+      this.runs.set(runId, run);
+      this.root.append(run.box);
+    }
+    return run;
+  }
+
+  /** What belongs to a run stands with it, above its note, even when another message was queued meanwhile. */
+  #place(runId, element) {
+    if (runId) this.#run(runId).note.before(element);
+    else this.root.append(element);
+  }
+
+  #begin(runId, note) {
+    const run = this.#run(runId);
+    if (!this.unfinished.has(runId)) {
+      this.unfinished.add(runId);
+      run.note.textContent = note;
+      this.onRuns(this.unfinished.size);
+    }
+    return run;
+  }
+
+  #note(runId, text) {
+    this.#begin(runId, text).note.textContent = text;
+  }
+
+  #finish(runId, text, bad = false) {
+    const { box, note } = this.#run(runId);
+    note.textContent = text;
+    note.classList.toggle("bad", bad);
+    box.querySelectorAll(".streaming").forEach((article) => article.classList.remove("streaming"));
+    this.#ended(runId);
+  }
+
+  #ended(runId) {
+    if (this.unfinished.delete(runId)) this.onRuns(this.unfinished.size);
+  }
+}
+
+function copyOf(template) {
+  return document.getElementById(template).content.firstElementChild.cloneNode(true);
+}
+
+/** A growing text: its node, and its length in characters as the server counts them (an emoji is one, not two). */
+function textIn(article, selector) {
+  const node = document.createTextNode("");
+  article.querySelector(selector).append(node);
+  return { node, length: 0 };
+}
+
+/** Put `text` at `offset`. Adding at the end, which is nearly always, costs no more than the addition. */
+function write(target, offset, text) {
+  if (offset === target.length) target.node.appendData(text);
+  else target.node.data = [...target.node.data].slice(0, offset).join("") + text;
+  target.length = Math.min(offset, target.length) + [...text].length;
+}
+
+function blocks(content) {
+  return Array.isArray(content) ? content : [{ type: "text", text: content ?? "" }];
+}
+
+function textOf(content) {
+  return blocks(content).filter((block) => block.type === "text").map((block) => block.text).join("\n");
+}
+
+export function fill(words, value) {
+  return words.replace(/%[ns]/, () => value);
+}

@@ -1,0 +1,109 @@
+"""Fixtures shared by all suites: a migrated file database with real transactions, people, sessions."""
+
+import asyncio
+import itertools
+
+import pytest
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_test_environment, django_db_blocker, django_db_modify_db_settings):
+    """Always the whole database: pytest-django's own makes only what `django_db` marks name, and most tests use `database`."""
+    from django.test.utils import setup_databases, teardown_databases
+
+    with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False)
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(made, verbosity=0)
+
+
+@pytest.fixture
+def database(django_db_setup, django_db_blocker):
+    """The test database, with real commits. What a test leaves is deleted after it; lanes, groups and policy stay."""
+    from clawsite.infra import db
+
+    with django_db_blocker.unblock():
+        yield
+        db.close()
+        _delete_rows()
+
+
+def _delete_rows() -> None:
+    from django.contrib.sessions.models import Session as BrowserSession
+
+    from agents.models import Agent, install_main_agent
+    from clawsite.accounts.models import AccessToken, User
+    from sessions_app import lanes
+    from sessions_app.models import Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
+
+    for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker, AccessToken, BrowserSession):
+        model.objects.all().delete()
+    User.objects.filter(is_service=False).delete()
+    Lane.objects.all().delete()
+    lanes.install_lanes()
+    Agent.objects.all().delete()
+    install_main_agent()
+
+
+@pytest.fixture
+def person(database):
+    """Make people: person() is a user of the group User, person("Operator", "Auditor") of others."""
+    from django.contrib.auth.models import Group
+
+    from clawsite.accounts.models import User
+
+    def make(*groups: str, name: str = ""):
+        user = User.objects.create_user(name or f"person-{next(_numbers)}", password="a-long-test-password")
+        user.groups.set(Group.objects.filter(name__in=groups or ("User",)))
+        return user
+
+    return make
+
+
+@pytest.fixture
+def user(person):
+    return person()
+
+
+@pytest.fixture
+def session_of(database):
+    """Make sessions: session_of(user) or session_of(user, "agent:main:other")."""
+    from sessions_app.sessions import ensure_session
+
+    def make(user, key: str = ""):
+        return ensure_session(user, key or f"agent:main:test-{next(_numbers)}")
+
+    return make
+
+
+@pytest.fixture
+async def bus_messages(database):
+    """The bus of this process, and everything that was published on it."""
+    from clawsite.infra import bus
+
+    await bus.start()
+    heard: list[dict] = []
+    stop = bus.subscribe(heard.append)
+    yield heard
+    stop()
+    await bus.stop()
+
+
+@pytest.fixture
+def eventually():
+    """Await a condition instead of sleeping: `await eventually(lambda: …)`."""
+
+    async def wait(condition, *, seconds: float = 20):
+        for _ in range(int(seconds / 0.02)):
+            result = condition()
+            if asyncio.iscoroutine(result):
+                result = await result
+            if result:
+                return result
+            await asyncio.sleep(0.02)
+        raise AssertionError("it did not happen")
+
+    return wait

@@ -1,0 +1,129 @@
+"""The four groups, the scopes that follow from them, and who is told when they change."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from django.core.management import call_command
+from django.db import transaction
+
+from clawsite.accounts import groups, tokens
+from clawsite.accounts.models import User
+from clawsite.infra import bus
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def member(*names: str) -> User:
+    user = User.objects.create_user("grace", password="correct horse battery")
+    user.groups.set(Group.objects.filter(name__in=names))
+    return User.objects.get(pk=user.pk)
+
+
+@pytest.mark.parametrize(
+    ("names", "scopes"),
+    [
+        ((), set()),
+        (("User",), {"operator.read", "operator.write"}),
+        (("Approver",), {"operator.approvals"}),
+        (("Auditor",), {"operator.read"}),
+        (("Operator",), {"operator.admin", "operator.pairing"}),
+        (("Operator", "Approver", "User"), set(groups.SCOPES)),
+    ],
+)
+def test_scopes_follow_from_membership(names: tuple[str, ...], scopes: set[str]) -> None:
+    assert groups.scopes_of(member(*names)) == scopes
+
+
+def test_an_account_that_is_switched_off_has_no_scopes() -> None:
+    user = member("Operator", "Approver", "User")
+    user.is_active = False
+    assert groups.scopes_of(user) == frozenset()
+
+
+def rights() -> dict[str, set[str]]:
+    return {
+        group.name: {f"{app}.{codename}" for app, codename in group.permissions.values_list("content_type__app_label", "codename")}
+        for group in Group.objects.all()
+    }
+
+
+def test_installing_the_groups_again_changes_nothing() -> None:
+    before = rights()
+    call_command("migrate", verbosity=0)
+    assert rights() == before
+    assert set(before) == {"Operator", "Approver", "User", "Auditor"}
+
+
+def test_what_was_taken_from_a_group_of_ours_or_added_to_it_is_put_right() -> None:
+    before = rights()
+    Group.objects.get(name="User").permissions.set(Permission.objects.filter(codename="administer_gateway"))
+    call_command("migrate", verbosity=0)
+    assert rights() == before
+
+
+def test_operators_hold_every_table_and_auditors_only_look() -> None:
+    held = rights()
+    assert {"accounts.change_user", "sessions_app.delete_session", "auth.add_group"} <= held["Operator"]
+    assert not held["Operator"] & {"accounts.approve_commands", "accounts.view_any_session", "sessions.view_session"}
+    assert all(right.split(".")[1].startswith("view_") for right in held["Auditor"])
+    assert "sessions_app.view_run" in held["Auditor"]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    monkeypatch.setattr(bus, "publish", messages.append)
+    return messages
+
+
+def test_every_change_of_rights_is_told_once_committed(told: list[dict[str, Any]]) -> None:
+    user = member("User")
+    about = {"k": "account", "user": user.pk}
+    group = Group.objects.get(name="Operator")
+
+    def save_password() -> None:
+        user.set_password("another correct horse")
+        user.save()
+
+    def switch_off() -> None:
+        user.is_active = False
+        user.save(update_fields=["is_active"])
+
+    token, _secret = tokens.issue_token(user, "laptop", ["operator.read"])
+    custom = Group.objects.create(name="Reviewers")
+    for change in (
+        save_password,
+        lambda: user.groups.add(group),
+        lambda: user.groups.remove(group),
+        lambda: group.user_set.add(user),
+        lambda: group.user_set.clear(),
+        lambda: user.user_permissions.add(Permission.objects.get(codename="pair_devices")),
+        lambda: custom.user_set.add(user),
+        lambda: custom.permissions.add(Permission.objects.get(codename="approve_commands")),
+        lambda: custom.delete(),
+        lambda: tokens.revoke_token(token),
+        lambda: token.delete(),
+        switch_off,
+    ):
+        told.clear()
+        with transaction.atomic():
+            change()
+            assert told == []
+        assert about in told
+
+
+def test_signing_in_is_no_change_of_rights(told: list[dict[str, Any]]) -> None:
+    user = member("User")
+    told.clear()
+    user.save(update_fields=["last_login"])
+    assert told == []
+
+
+def test_a_change_that_is_rolled_back_is_not_told(told: list[dict[str, Any]]) -> None:
+    user = member("User")
+    told.clear()
+    with pytest.raises(RuntimeError), transaction.atomic():
+        user.save()
+        raise RuntimeError
+    assert told == []

@@ -1,0 +1,200 @@
+"""Waiting times after failed attempts: whom they meet, how long they last, and that no race gets round them."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from clawsite.accounts import addresses, throttle
+from clawsite.accounts.models import FailedSignIns, KnownAddress
+from clawsite.infra.errors import Unavailable
+
+pytestmark = pytest.mark.usefixtures("forgotten")
+
+HERE, THERE = "192.0.2.7", "198.51.100.9"
+
+
+@pytest.fixture
+def forgotten(database: None) -> None:
+    FailedSignIns.objects.all().delete()
+    KnownAddress.objects.all().delete()
+
+
+def waits(address: str, account: str = "") -> float:
+    """Seconds, 0 when an attempt is allowed."""
+    try:
+        throttle.check(address, account)
+    except Unavailable as error:
+        assert error.retry_after_ms
+        return error.retry_after_ms / 1000
+    return 0.0
+
+
+def fail(times: int, address: str = HERE, account: str = "") -> None:
+    for _ in range(times):
+        throttle.failed(address, account)
+
+
+def later(seconds: float) -> None:
+    """Everything that was noted happened that much longer ago."""
+    for row in FailedSignIns.objects.all():
+        row.last_failed_at -= timedelta(seconds=seconds)
+        row.save()
+
+
+def test_five_failures_are_free_and_then_the_wait_doubles() -> None:
+    fail(5)
+    assert waits(HERE) == 0
+    for expected in (2, 4, 8, 16, 32):
+        fail(1)
+        assert expected - 1 < waits(HERE) <= expected
+
+
+def test_the_wait_ends_by_itself() -> None:
+    fail(7)
+    assert waits(HERE) > 0
+    later(4)
+    assert waits(HERE) == 0
+
+
+def test_waits_only_grow_and_never_pass_the_longest() -> None:
+    waits_in_order = [throttle.wait_after(failures, 900) for failures in range(5000)]
+    assert waits_in_order == sorted(waits_in_order)
+    assert (waits_in_order[5], waits_in_order[6], waits_in_order[-1]) == (0, 2, 900)
+
+
+def test_sitting_out_the_longest_wait_does_not_earn_new_free_tries() -> None:
+    fail(20)
+    later(901)
+    assert waits(HERE) == 0
+    fail(1)
+    assert waits(HERE) > 800
+
+
+def test_failures_are_forgotten_after_twenty_quiet_minutes() -> None:
+    fail(20)
+    later(20 * 60 + 1)
+    fail(1)
+    assert FailedSignIns.objects.get().failures == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "counted"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("::ffff:c000:207", "192.0.2.7"),
+        ("0:0:0:0:0:FFFF:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:DB8:1:2::", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", "unknown"),
+        ("testclient", "unknown"),
+        ("192.0.2.007", "unknown"),
+    ],
+)
+def test_each_client_has_one_spelling(written: str, counted: str) -> None:
+    assert addresses.canonical(written) == counted
+
+
+def test_another_spelling_of_an_address_is_the_same_address() -> None:
+    fail(6, "::ffff:192.0.2.7")
+    assert waits("192.0.2.7") > 0
+    fail(6, "2001:db8:1:2::1")
+    assert waits("2001:db8:1:2:ffff::9") > 0
+    assert waits("2001:db8:1:3::1") == 0
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "proxies", "counted"),
+    [
+        ("203.0.113.5", 0, HERE),
+        ("203.0.113.5", 1, "203.0.113.5"),
+        ("6.6.6.6, 203.0.113.5", 1, "203.0.113.5"),
+        ("6.6.6.6, 203.0.113.5, 10.0.0.1", 2, "203.0.113.5"),
+        ("203.0.113.5", 2, HERE),
+        ("", 1, HERE),
+        ("nonsense", 1, HERE),
+    ],
+)
+def test_forwarded_addresses_are_believed_as_far_as_proxies_are_trusted(forwarded: str, proxies: int, counted: str) -> None:
+    assert addresses.of_client(HERE, forwarded, proxies) == counted
+
+
+def test_guesses_from_many_addresses_slow_the_account_down_for_a_minute_at_most() -> None:
+    for n in range(40):
+        throttle.failed(f"203.0.113.{n}", "Ada")
+    assert 50 < waits(THERE, " ada ") <= 60
+    assert waits(THERE, "grace") == 0
+
+
+def test_strangers_do_not_keep_the_owner_waiting_where_they_have_signed_in_before() -> None:
+    throttle.admit(THERE, "ada")
+    throttle.succeeded(THERE, "ada", admitted=True)
+    for n in range(40):
+        throttle.failed(f"203.0.113.{n}", "ada")
+    assert waits("203.0.113.99", "ada") > 0
+    assert waits(THERE, "ada") == 0
+
+
+def test_success_clears_the_account_and_not_the_address() -> None:
+    fail(6, HERE, "ada")
+    throttle.succeeded(HERE, "ada")
+    assert waits(THERE, "ada") == 0
+    assert waits(HERE, "ada") > 0
+
+
+def test_signing_in_to_an_account_of_ones_own_does_not_buy_guesses() -> None:
+    for _ in range(4):
+        throttle.failed(HERE, "ada")
+        throttle.admit(HERE, "mallory")
+        throttle.succeeded(HERE, "mallory", admitted=True)
+    fail(2, HERE, "ada")
+    assert waits(HERE) > 0
+
+
+def test_what_people_type_as_a_name_is_not_kept() -> None:
+    throttle.failed(HERE, "hunter2")
+    assert not FailedSignIns.objects.filter(subject__icontains="hunter2").exists()
+
+
+def at_once(count: int, work: Callable[[], object]) -> list[object]:
+    """Run it in as many threads, each with its own connection, started together."""
+    together = threading.Barrier(count)
+
+    def one(_number: int) -> object:
+        try:
+            together.wait()
+            return work()
+        except Unavailable:
+            return None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))
+
+
+def test_no_failure_is_lost_when_many_are_counted_at_once() -> None:
+    at_once(12, lambda: throttle.failed(HERE, "ada"))
+    assert sorted(FailedSignIns.objects.values_list("failures", flat=True)) == [12, 12]
+
+
+def test_a_burst_of_guesses_is_not_let_in_before_its_failures_count() -> None:
+    def guess() -> bool:
+        throttle.admit(HERE, "ada")
+        return True
+
+    admitted = at_once(20, guess).count(True)
+    assert admitted == 6  # five free ones, and the sixth, after which the wait begins
+
+
+def test_rows_that_no_longer_matter_are_removed() -> None:
+    fail(1, "203.0.113.1")
+    FailedSignIns.objects.update(last_failed_at=timezone.now() - timedelta(days=1))
+    fail(1, HERE)
+    assert FailedSignIns.objects.count() == 1

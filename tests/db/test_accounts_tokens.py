@@ -1,0 +1,142 @@
+"""Tokens of programs: what is stored of them, how long they work, and that they only ever narrow."""
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.utils import timezone
+
+from clawsite.accounts import groups, tokens
+from clawsite.accounts.models import AccessToken, User
+from clawsite.infra.errors import InvalidRequest
+
+pytestmark = pytest.mark.usefixtures("database")
+
+EVERYTHING = sorted(groups.SCOPES)
+
+
+def person(*memberships: str, name: str = "ada") -> User:
+    user = User.objects.create_user(name, password="correct horse battery")
+    user.groups.set(Group.objects.filter(name__in=memberships))
+    return user
+
+
+def test_only_the_digest_of_a_token_is_stored() -> None:
+    token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
+    stored = " ".join(str(value) for value in AccessToken.objects.values_list().get(pk=token.pk))
+    assert secret.startswith(f"claw_{token.prefix}_")
+    assert secret not in stored
+    assert secret.rpartition("_")[2] not in stored
+    assert len(secret) - len(f"claw_{token.prefix}_") >= 43  # 256 bits
+
+
+def test_a_token_finds_its_account_and_a_changed_one_does_not() -> None:
+    token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
+    principal = tokens.principal_for(secret)
+    assert principal is not None
+    assert (principal.user.username, principal.kind, principal.token_id) == ("ada", "api-token", token.pk)
+    for wrong in (secret[:-1], secret + "x", secret.upper(), f"claw_{token.prefix}_", "claw_", "", "claw__", "x" * 5000):
+        assert tokens.principal_for(wrong) is None
+
+
+def test_a_token_lives_ninety_days_unless_told_otherwise() -> None:
+    token, _secret = tokens.issue_token(person("User"), "laptop", [])
+    assert timedelta(days=89) < token.expires_at - timezone.now() <= timedelta(days=90)
+
+
+def test_an_expired_token_is_nobody() -> None:
+    token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"], timezone.now() + timedelta(hours=1))
+    assert tokens.principal_for(secret)
+    AccessToken.objects.filter(pk=token.pk).update(expires_at=timezone.now())
+    assert tokens.principal_for(secret) is None
+
+
+def test_a_token_cannot_be_made_expired() -> None:
+    with pytest.raises(InvalidRequest, match="already have expired"):
+        tokens.issue_token(person("User"), "laptop", [], timezone.now())
+
+
+def test_a_revoked_token_stays_revoked() -> None:
+    token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
+    tokens.revoke_token(token)
+    revoked_at = AccessToken.objects.get(pk=token.pk).revoked_at
+    tokens.revoke_token(token)
+    assert tokens.principal_for(secret) is None
+    assert AccessToken.objects.get(pk=token.pk).revoked_at == revoked_at
+
+
+def test_a_token_has_no_more_than_its_account() -> None:
+    _token, secret = tokens.issue_token(person("User"), "laptop", EVERYTHING)
+    principal = tokens.principal_for(secret)
+    assert principal and principal.scopes == {"operator.read", "operator.write"}
+
+
+def test_a_token_has_no_more_than_it_was_given() -> None:
+    _token, secret = tokens.issue_token(person("User", "Operator", "Approver"), "laptop", ["operator.read"])
+    principal = tokens.principal_for(secret)
+    assert principal and principal.scopes == {"operator.read"}
+
+
+def test_a_token_without_scopes_may_do_nothing() -> None:
+    _token, secret = tokens.issue_token(person("User", "Operator"), "laptop", [])
+    principal = tokens.principal_for(secret)
+    assert principal and principal.scopes == frozenset()
+
+
+def test_a_token_does_not_grow_when_its_account_does() -> None:
+    user = person("User")
+    _token, secret = tokens.issue_token(user, "laptop", EVERYTHING)
+    user.groups.add(Group.objects.get(name="Operator"))
+    principal = tokens.principal_for(secret)
+    assert principal and "operator.admin" not in (principal.scopes or ())
+
+
+def test_a_token_shrinks_with_its_account() -> None:
+    user = person("User", "Operator")
+    _token, secret = tokens.issue_token(user, "laptop", EVERYTHING)
+    user.groups.remove(Group.objects.get(name="Operator"))
+    principal = tokens.principal_for(secret)
+    assert principal and principal.scopes == {"operator.read", "operator.write"}
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    assert tokens.principal_for(secret) is None
+
+
+def test_an_unknown_scope_is_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest, match="operator.everything"):
+        tokens.issue_token(person("User"), "laptop", ["operator.everything"])
+
+
+def test_use_is_noted_at_most_once_a_minute() -> None:
+    token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
+
+    def used_at() -> object:
+        tokens.principal_for(secret)
+        return AccessToken.objects.get(pk=token.pk).last_used_at
+
+    first = used_at()
+    assert first is not None
+    assert used_at() == first
+    long_ago = timezone.now() - timedelta(minutes=2)
+    AccessToken.objects.filter(pk=token.pk).update(last_used_at=long_ago)
+    assert used_at() != long_ago
+
+
+def test_the_gateway_token_may_chat_and_read_whatever_its_account_is_given() -> None:
+    principal = tokens.principal_for(settings.GATEWAY_TOKEN)
+    assert principal and (principal.kind, principal.token_id) == ("gateway-token", None)
+    principal.user.groups.set(Group.objects.all())
+    again = tokens.principal_for(settings.GATEWAY_TOKEN)
+    assert again and again.scopes == {"operator.read", "operator.write"}
+
+
+def test_switching_the_service_account_off_switches_the_gateway_token_off() -> None:
+    User.objects.filter(pk=tokens.service_user("gateway").pk).update(is_active=False)
+    assert tokens.principal_for(settings.GATEWAY_TOKEN) is None
+
+
+def test_a_service_account_is_made_once_and_has_no_password() -> None:
+    first, second = tokens.service_user("cron"), tokens.service_user("cron")
+    assert first.pk == second.pk
+    assert first.is_service and not first.has_usable_password()
+    assert groups.scopes_of(first) == {"operator.read", "operator.write"}

@@ -1,0 +1,239 @@
+"""Accept, claim, step, append, finish: the state layer on the database of this run."""
+
+import threading
+
+import pytest
+from django.db import connection, transaction
+
+from clawsite.infra.errors import Conflict, QueueFull
+from sessions_app import hot_sql, queue, runs, tool_calls
+from sessions_app.journal import NewEvent
+from sessions_app.models import Event, Lane, Run, Session, TranscriptEntry
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def accept(user, session, run_id, prompt="hello", **kwargs):
+    return runs.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, **kwargs)
+
+
+def claim(most=10, worker="w1"):
+    with transaction.atomic():
+        return queue.claim(worker, most)
+
+
+def complete(claimed):
+    with transaction.atomic():
+        queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", events=[runs.end_event(Run.Status.COMPLETED, "stop")])
+
+
+def test_an_accepted_run_has_its_first_event_and_the_session_its_title(user, session_of):
+    session = session_of(user)
+    accepted = accept(user, session, "k1", "What is\n the   time?")
+    event = Event.objects.get(run=accepted.pk)
+    assert (accepted.created, accepted.status) == (True, "accepted")
+    assert (event.seq, event.cursor, event.stream, event.data["phase"]) == (1, 1, "lifecycle", "accepted")
+    assert Session.objects.get(pk=session.pk).title == "What is the time?"
+
+
+def test_the_same_key_answers_with_the_first_run(user, session_of):
+    session = session_of(user)
+    first, again = accept(user, session, "k1"), accept(user, session, "k1")
+    assert (again.pk, again.created, again.accepted_at_ms) == (first.pk, False, first.accepted_at_ms)
+    assert Session.objects.get(pk=session.pk).cursor == 1
+
+
+def test_the_same_key_with_another_body_is_a_conflict(user, session_of):
+    session = session_of(user)
+    accept(user, session, "k1")
+    with pytest.raises(Conflict):
+        accept(user, session, "k1", "something else")
+
+
+def test_the_same_key_of_two_users_makes_two_runs(person, session_of):
+    one, two = person(), person()
+    assert accept(one, session_of(one), "k1").pk != accept(two, session_of(two), "k1").pk
+
+
+def test_a_hundred_simultaneous_accepts_make_one_run(user, session_of):
+    session, answers = session_of(user), []
+
+    def send():
+        try:
+            answers.append(accept(user, session, "k1").pk)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=send) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 100
+    assert len(set(answers)) == 1
+    assert list(Event.objects.filter(session=session).values_list("cursor", flat=True)) == [1]
+
+
+def test_too_many_queued_runs_are_refused_in_words(user, session_of, settings):
+    settings.MAX_QUEUED_PER_USER = 2
+    session = session_of(user)
+    accept(user, session, "k1")
+    accept(user, session, "k2")
+    with pytest.raises(QueueFull, match="still waiting"):
+        accept(user, session, "k3")
+
+
+def test_a_claim_brings_the_prompt_into_the_transcript(user, session_of):
+    session = session_of(user)
+    accept(user, session, "k1", "hello")
+    (claimed,) = claim()
+    entry = TranscriptEntry.objects.get(session=session)
+    assert (claimed.first, claimed.lease, claimed.prompt) == (True, 1, "hello")
+    assert (entry.role, entry.text, entry.position, entry.step) == ("user", "hello", 1, 0)
+    assert [e.data["phase"] for e in Event.objects.filter(run=claimed.pk).order_by("seq")] == ["accepted", "start"]
+
+
+def test_runs_of_one_session_are_claimed_one_after_the_other(user, session_of):
+    session = session_of(user)
+    for key in ("k1", "k2", "k3"):
+        accept(user, session, key)
+    order = []
+    while taken := claim():
+        assert len(taken) == 1
+        order.append(taken[0].run_id)
+        complete(taken[0])
+    assert order == ["k1", "k2", "k3"]
+
+
+def test_a_lane_never_holds_more_than_its_maximum(user, session_of):
+    Lane.objects.filter(name="main").update(max_running=2)
+    for number in range(5):
+        accept(user, session_of(user), f"k{number}")
+    first = claim()
+    assert len(first) == 2
+    assert claim() == []
+    complete(first[0])
+    assert len(claim()) == 1
+
+
+def test_the_user_with_fewer_running_comes_first(person, session_of):
+    Lane.objects.filter(name="main").update(max_running=2)
+    busy, late = person(), person()
+    for number in range(4):
+        accept(busy, session_of(busy), f"b{number}")
+    accept(late, session_of(late), "l1")
+    assert {claimed.run_id for claimed in claim()} == {"b0", "l1"}
+
+
+def test_a_thousand_cron_runs_do_not_keep_a_message_waiting(person, session_of, settings):
+    settings.MAX_QUEUED_PER_USER = 2000
+    machine, human = person(), person()
+    for number in range(1000):
+        accept(machine, session_of(machine), f"c{number}", lane="cron")
+    accept(human, session_of(human), "m1")
+    taken = [claimed.run_id for claimed in claim(most=80)]
+    assert "m1" in taken
+    assert len(taken) == 6
+
+
+def test_a_parked_run_holds_no_slot_but_keeps_the_turn(user, session_of):
+    Lane.objects.filter(name="main").update(max_running=1)
+    session = session_of(user)
+    accept(user, session, "k1")
+    accept(user, session, "k2")
+    accept(user, session_of(user), "other")
+    (parked,) = claim()
+    with transaction.atomic():
+        queue.park(parked, "approval")
+    (other,) = claim()
+    assert other.run_id == "other"
+    complete(other)
+    assert claim() == []
+    assert runs.make_ready([parked.pk]) == 1
+    (resumed,) = claim()
+    assert (resumed.run_id, resumed.first, resumed.lease) == ("k1", False, 2)
+
+
+def test_a_stale_worker_writes_nothing(user, session_of):
+    accept(user, session_of(user), "k1")
+    (stale,) = claim(worker="w1")
+    Run.objects.filter(pk=stale.pk).update(lease_until=1.0)
+    with transaction.atomic():
+        (rescued,) = queue.rescue("w2", 5)
+    before = Event.objects.count()
+    for write in (
+        lambda: queue.step(stale, events=[NewEvent("assistant", {"delta": "x"})]),
+        lambda: complete(stale),
+        lambda: tool_calls.start(stale, "c1", "read", {}),
+    ):
+        with pytest.raises(queue.LeaseLost), transaction.atomic():
+            write()
+    with transaction.atomic():
+        assert queue.append([(stale, [NewEvent("assistant", {"delta": "x"})])]) == set()
+        assert queue.renew([stale]) == {}
+    assert Event.objects.count() == before
+    complete(rescued)
+
+
+def test_append_leaves_out_the_run_whose_fence_fails_and_writes_the_others(user, session_of):
+    for key in ("k1", "k2"):
+        accept(user, session_of(user), key)
+    good, bad = claim()
+    Run.objects.filter(pk=bad.pk).update(lease_token=9)
+    delta = [NewEvent("assistant", {"delta": "x"})]
+    with transaction.atomic():
+        assert queue.append([(good, delta), (bad, delta)]) == {good.pk}
+    assert Event.objects.filter(run=good.pk).count() == 3
+    assert Event.objects.filter(run=bad.pk).count() == 2
+
+
+def test_a_run_that_kills_its_workers_is_poisoned(user, session_of, settings):
+    accept(user, session_of(user), "k1")
+    (claimed,) = claim()
+    for _ in range(settings.MAX_RESCUES):
+        Run.objects.filter(pk=claimed.pk).update(lease_until=1.0)
+        with transaction.atomic():
+            queue.rescue("w2", 5)
+    run = Run.objects.get(pk=claimed.pk)
+    assert (run.status, run.reason) == ("error", "poisoned")
+    last = Event.objects.filter(run=run).order_by("seq").last()
+    assert (last.data["phase"], last.data["kind"]) == ("error", "poisoned")
+
+
+def test_a_lease_given_back_is_a_hand_over_and_not_a_death(user, session_of):
+    accept(user, session_of(user), "k1")
+    (claimed,) = claim()
+    with transaction.atomic():
+        queue.give_back([claimed])
+        (next_owner,) = queue.rescue("w2", 5)
+    assert (next_owner.pk, next_owner.rescues) == (claimed.pk, 0)
+
+
+def test_abort_ends_a_queued_run_at_once_and_asks_the_worker_of_a_running_one(user, session_of):
+    session = session_of(user)
+    accept(user, session, "k1")
+    accept(user, session, "k2")
+    (running,) = claim()
+    asked = {a.run_id: a.ended for a in runs.request_abort(user=user, session=session)}
+    assert asked == {"k1": False, "k2": True}
+    assert Run.objects.get(run_id="k2").status == "aborted"
+    with transaction.atomic():
+        assert queue.renew([running]) == {running.pk: "rpc"}
+
+
+def test_seq_and_cursor_have_no_holes(user, session_of):
+    session = session_of(user)
+    for key in ("k1", "k2"):
+        accept(user, session, key)
+        (claimed,) = claim()
+        with transaction.atomic():
+            queue.append([(claimed, [NewEvent("assistant", {"delta": "a"}), NewEvent("assistant", {"delta": "b"})])])
+        complete(claimed)
+    cursors = list(Event.objects.filter(session=session).order_by("cursor").values_list("cursor", flat=True))
+    assert cursors == list(range(1, 11))
+    for run in Run.objects.all():
+        assert list(run.events.order_by("seq").values_list("seq", flat=True)) == [1, 2, 3, 4, 5]
+
+
+def test_the_database_clock_is_a_clock():
+    assert abs(hot_sql.db_now() - __import__("time").time()) < 60

@@ -1,0 +1,43 @@
+"""Loaded by pytest before Django's settings (`-p tests.environment`): a state directory and the database of this run.
+
+CLAWSITE_TEST_DATABASE=postgres runs the suite on PostgreSQL and Redis, anything else on SQLite. With
+CLAWSITE_REQUIRE_ALL=1 (CI) a skipped test is a failure.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+import pytest
+
+from tests import services
+
+DATABASE = os.environ.get("CLAWSITE_TEST_DATABASE", "sqlite")
+
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["CLAWSITE_TEST_HOME"] = tempfile.mkdtemp(prefix="clawsite-test-")
+    atexit.register(shutil.rmtree, os.environ["CLAWSITE_TEST_HOME"], ignore_errors=True)
+    if DATABASE == "postgres":
+        os.environ["DATABASE_URL"] = services.start_postgres()
+        os.environ["REDIS_URL"] = services.start_redis()
+    else:
+        os.environ.pop("DATABASE_URL", None)
+        os.environ.pop("REDIS_URL", None)
+
+worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+os.environ["CLAWSITE_HOME"] = f"{os.environ['CLAWSITE_TEST_HOME']}/{worker}"
+os.environ["CLAWSITE_GATEWAY_TOKEN"] = "test-gateway-token"
+for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "CLAWSITE_MODEL", "CLAWSITE_ORIGINS"):
+    os.environ.pop(name, None)
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # playwright's sync API runs a loop in the test's own thread
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Under CLAWSITE_REQUIRE_ALL nothing may be skipped unseen."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and os.environ.get("CLAWSITE_REQUIRE_ALL") == "1" and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but CLAWSITE_REQUIRE_ALL=1: {report.longrepr}"

@@ -1,0 +1,167 @@
+"""Nine layers, asked about every tool: what is kept, who refused the rest, and that history replays."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.test_policy_matcher import lists, tools
+from tools_app.policy.catalog import GROUP_OF, NATIVE_NAMES, PROFILES, SUBAGENT_DENY
+from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.layers import LAYERS
+from tools_app.policy.query import PolicyQuery, ToolFacts
+from tools_app.policy.rules import PolicyRules, RuleRow
+
+NINE = ["profile", "provider_profile", "global", "global_provider", "agent", "agent_provider", "group", "sandbox", "subagent"]
+EVERYTHING = tuple(
+    ToolFacts(name, (GROUP_OF[name], "openclaw"), owner_only=name == "whatsapp_login") for name in sorted(NATIVE_NAMES)
+)
+FULL = RuleRow("global", profile="full")
+
+profiles = st.sampled_from(["", "nope", *PROFILES])
+queries = st.builds(
+    PolicyQuery,
+    agent=st.sampled_from(["main", "other"]),
+    is_owner=st.booleans(),
+    is_subagent=st.booleans(),
+    tools=st.lists(tools, max_size=6, unique_by=lambda tool: tool.name).map(tuple),
+)
+global_rows = st.builds(RuleRow, st.just("global"), st.just(""), profiles, lists, lists, lists)
+agent_rows = st.builds(RuleRow, st.just("agent"), st.just("main"), profiles, lists, lists, lists)
+rule_sets = st.builds(PolicyRules, st.integers(1, 99), st.tuples(global_rows, agent_rows) | st.just(()))
+
+
+def kept(*rows, agent="main", **who):
+    return set(evaluate(PolicyQuery(agent, tools=EVERYTHING, **who), PolicyRules(1, rows)).kept)
+
+
+def test_the_nine_layers_stand_in_the_order_of_the_manual():
+    assert [layer.name for layer in LAYERS] == NINE
+
+
+def test_without_any_rule_an_agent_is_minimal():
+    assert kept() == {"session_status"}
+
+
+def test_a_coding_agent_has_files_commands_sessions_memory_and_images():
+    found = kept(RuleRow("global", profile="minimal"), RuleRow("agent", "main", profile="coding"))
+    assert {"read", "write", "edit", "apply_patch", "glob", "grep", "exec", "process", "sessions_spawn", "subagents"} <= found
+    assert {"memory_get", "image"} <= found
+    assert not {"web_fetch", "browser", "message", "cron", "gateway", "nodes", "agents_list", "whatsapp_login"} & found
+
+
+def test_a_messaging_agent_has_messages_and_little_more():
+    assert kept(RuleRow("agent", "main", profile="messaging")) == {"message", "sessions_list", "sessions_send", "session_status"}
+
+
+def test_the_full_profile_does_not_limit():
+    assert kept(FULL, is_owner=True) == NATIVE_NAMES
+
+
+def test_an_agents_profile_replaces_the_global_one():
+    rows = RuleRow("global", profile="full"), RuleRow("agent", "main", profile="minimal")
+    assert kept(*rows) == {"session_status"}
+    assert "exec" in kept(*rows, agent="other")
+
+
+def test_also_allow_adds_to_the_profile():
+    assert kept(RuleRow("global", profile="minimal", also_allow=("group:web",))) == {"session_status", "web_fetch", "web_search"}
+
+
+def test_an_agents_also_allow_replaces_the_global_one():
+    rows = RuleRow("global", profile="minimal", also_allow=("web_search",)), RuleRow("agent", "main", also_allow=("read",))
+    assert kept(*rows) == {"session_status", "read"}
+    assert kept(*rows, agent="other") == {"session_status", "web_search"}
+
+
+def test_also_allow_does_not_turn_a_profile_without_limits_into_one_with():
+    assert kept(RuleRow("global", profile="full", also_allow=("read",)), is_owner=True) == NATIVE_NAMES
+
+
+def test_also_allow_does_not_pass_another_layers_deny():
+    assert kept(RuleRow("global", profile="minimal", also_allow=("read",), deny=("read",))) == {"session_status"}
+
+
+def test_every_layer_must_agree():
+    assert kept(RuleRow("global", profile="full", allow=("group:fs",)), RuleRow("agent", "main", allow=("read", "exec"))) == {
+        "read"
+    }
+
+
+def test_an_unknown_profile_refuses_everything_and_says_so():
+    verdict = evaluate(
+        PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, (RuleRow("global", profile="codng", also_allow=("*",)),))
+    )
+    assert verdict.kept == ()
+    assert verdict.explain("read") == "refused by layer profile: unknown profile `codng`: deny entry `*`"
+
+
+def test_a_refusal_names_the_layer_and_the_entry():
+    verdict = evaluate(PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, (FULL, RuleRow("agent", "main", deny=("write",)))))
+    assert verdict.explain("write") == "refused by layer agent: deny entry `write`"
+    assert verdict.explain("read") == "allowed: no layer refuses it"
+
+
+def test_layers_after_the_refusing_one_are_asked_too():
+    rows = RuleRow("global", profile="minimal", deny=("exec",)), RuleRow("agent", "main", deny=("group:runtime",))
+    steps = evaluate(PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, rows)).trace["exec"]
+    assert [step.layer for step in steps if step.effect == "deny"] == ["profile", "global", "agent"]
+
+
+def test_owner_only_tools_are_closed_to_others_before_any_layer_is_asked():
+    assert "whatsapp_login" in kept(FULL, is_owner=True)
+    verdict = evaluate(PolicyQuery("main", tools=EVERYTHING), PolicyRules(1, (FULL,)))
+    assert verdict.explain("whatsapp_login") == "refused by layer owner: only for the owner"
+    assert len(verdict.trace["whatsapp_login"]) == 10
+
+
+def test_subagents_do_not_get_what_their_parent_coordinates():
+    assert kept(FULL, is_owner=True, is_subagent=True) == NATIVE_NAMES - set(SUBAGENT_DENY)
+
+
+@given(queries, rule_sets)
+def test_every_tool_has_the_gate_and_nine_layers_in_its_trace(query, rules):
+    verdict = evaluate(query, rules)
+    assert set(verdict.trace) == {tool.name for tool in query.tools}
+    for steps in verdict.trace.values():
+        assert [step.layer for step in steps] == ["owner", *NINE]
+        assert all(step.effect in ("allow", "deny", "none") and step.rule for step in steps)
+
+
+@given(queries, rule_sets)
+def test_kept_is_what_no_step_refuses(query, rules):
+    verdict = evaluate(query, rules)
+    for name, steps in verdict.trace.items():
+        refused = any(step.effect == "deny" for step in steps)
+        assert (name in verdict.kept) == (not refused) == (verdict.refused_by(name) is None)
+
+
+@given(queries, global_rows, agent_rows, st.text(max_size=8) | st.sampled_from(["*", "read", "group:fs"]), st.booleans())
+def test_a_deny_entry_anywhere_never_adds_a_tool(query, everyone, agent, entry, in_agent):
+    before = evaluate(query, PolicyRules(1, (everyone, agent))).kept
+    row = agent if in_agent else everyone
+    changed = RuleRow(row.scope, row.subject, row.profile, row.allow, (*row.deny, entry), row.also_allow)
+    rows = (everyone, changed) if in_agent else (changed, agent)
+    assert set(evaluate(query, PolicyRules(1, rows)).kept) <= set(before)
+
+
+@given(queries, rule_sets)
+def test_question_answer_and_rules_survive_json_and_replay_the_same(query, rules):
+    def stored(value):
+        return json.loads(json.dumps(value))
+
+    verdict = evaluate(query, rules)
+    again = PolicyQuery.from_json(stored(query.to_json()))
+    rules_again = PolicyRules.from_snapshot(rules.version, stored(rules.snapshot()))
+    assert (again, rules_again) == (query, rules)
+    assert evaluate(again, rules_again) == verdict == Verdict.from_json(stored(verdict.to_json()))
+
+
+@pytest.mark.parametrize(
+    "name", ["fs", "runtime", "memory", "web", "sessions", "messaging", "ui", "automation", "nodes", "openclaw"]
+)
+def test_every_group_of_the_manual_can_be_refused_at_once(name):
+    members = {tool.name for tool in EVERYTHING if name in tool.groups}
+    assert members
+    assert kept(FULL, RuleRow("agent", "main", deny=(f"group:{name}",)), is_owner=True) == NATIVE_NAMES - members

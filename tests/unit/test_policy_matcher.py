@@ -1,0 +1,99 @@
+"""One allow list and one deny list against one tool."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools_app.policy.catalog import GROUPS, NATIVE_NAMES, OPENCLAW, PLUGINS
+from tools_app.policy.matcher import Opinion, matches
+from tools_app.policy.query import ToolFacts
+
+READ = ToolFacts("read", ("fs", "openclaw"))
+EXEC = ToolFacts("exec", ("runtime", "openclaw"))
+POST = ToolFacts("acme_post", ("plugins",), plugin="acme")
+
+names = st.sampled_from(sorted(NATIVE_NAMES)) | st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
+tools = st.builds(ToolFacts, names, st.lists(st.sampled_from(sorted(GROUPS)), max_size=3).map(tuple), st.sampled_from(["", "acme"]))
+entries = (
+    names | st.sampled_from(["*", "sessions_*", "bash", "Read", " group:fs ", "", "  ", "group:nope", "acme"]) | st.text(max_size=8)
+)
+lists = st.lists(entries, max_size=5).map(tuple)
+
+
+@pytest.mark.parametrize(
+    ("entry", "tool"),
+    [
+        ("*", READ),
+        ("read", READ),
+        (" READ ", READ),
+        ("re*", READ),
+        ("read*", READ),
+        ("group:fs", READ),
+        ("Group:FS", READ),
+        (f"group:{OPENCLAW}", READ),
+        ("bash", EXEC),
+        ("BASH", EXEC),
+        ("apply-patch", ToolFacts("apply_patch")),
+        ("acme", POST),
+        ("acme_*", POST),
+        (f"group:{PLUGINS}", POST),
+        ("mixed_case", ToolFacts("Mixed_Case")),
+        ("mixed_*", ToolFacts("Mixed_Case")),
+    ],
+)
+def test_an_entry_names_a_tool(entry, tool):
+    assert matches(entry, tool)
+
+
+@pytest.mark.parametrize(
+    ("entry", "tool"),
+    [
+        ("", READ),
+        ("  ", READ),
+        ("rea", READ),
+        ("reads", READ),
+        ("*ad", READ),
+        ("r*d", READ),
+        ("fs", READ),
+        ("group:", READ),
+        ("group:*", READ),
+        ("group:runtime", READ),
+        ("group:read", READ),
+        ("group:acme", POST),
+        ("acme", READ),
+        (f"group:{OPENCLAW}", POST),
+    ],
+)
+def test_anything_else_matches_nothing(entry, tool):
+    assert not matches(entry, tool)
+
+
+def test_deny_is_asked_before_allow():
+    assert Opinion(allow=("*", "read"), deny=("read",)).judge(READ) == ("deny", "deny entry `read`")
+
+
+def test_an_empty_allow_list_does_not_limit():
+    assert Opinion(deny=("exec",)).judge(READ) == ("none", "no limit")
+
+
+def test_an_allow_list_lets_through_what_it_names_and_nothing_else():
+    assert Opinion(allow=("group:fs",)).judge(READ) == ("allow", "allow entry `group:fs`")
+    assert Opinion(allow=("group:fs",)).judge(EXEC) == ("deny", "no allow entry matches")
+
+
+@pytest.mark.parametrize("entry", ["", "reed", "group:nope", "r*d", "no-such-plugin"])
+def test_an_allow_list_of_entries_that_match_nothing_opens_nothing(entry):
+    assert Opinion(allow=(entry,)).judge(READ)[0] == "deny"
+
+
+@given(tools, lists, lists)
+def test_deny_always_wins(tool, allow, deny):
+    if any(matches(entry, tool) for entry in deny):
+        assert Opinion(allow=allow, deny=deny).judge(tool)[0] == "deny"
+
+
+@given(tools, lists, lists, entries)
+def test_one_more_deny_entry_never_opens_anything(tool, allow, deny, more):
+    before, after = Opinion(allow=allow, deny=deny), Opinion(allow=allow, deny=(*deny, more))
+    if before.judge(tool)[0] == "deny":
+        assert after.judge(tool)[0] == "deny"

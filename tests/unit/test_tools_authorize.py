@@ -1,0 +1,181 @@
+"""From factories to a permit: what the model sees, what the door lets through, and that there is no other way in."""
+
+import ast
+import copy
+import dataclasses
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+import tools_app
+from tools_app.authorize import AuthorizedCall, authorize_tool_call
+from tools_app.builtin.fs import make_edit, make_glob, make_read, make_write
+from tools_app.builtin.grep import make_grep
+from tools_app.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
+from tools_app.policy.chain import evaluate
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.registry import Registry
+from tools_app.toolset import build_toolset
+from tools_app.wrappers import perform
+
+
+class NoArgs(ToolArgs):
+    pass
+
+
+@tool("acme_post", args=NoArgs, owner_only=True)
+def make_post(env):
+    """Post something."""
+
+    async def post(args, call):
+        return text_result("posted")
+
+    return post
+
+
+FILES = Registry.of([(factory, "") for factory in (make_read, make_write, make_edit, make_glob, make_grep)] + [(make_post, "acme")])
+CODING = PolicyRules(1, (RuleRow("global", profile="coding"),))
+
+
+def env(workspace: Path | None) -> ToolEnv:
+    return ToolEnv(workspace, agent="main", owner_id=1, session_id="s", session_key="agent:main:main")
+
+
+def toolset(rules: PolicyRules, workspace: Path | None = Path("/nowhere"), **who):
+    return build_toolset(env(workspace), PolicyQuery("main", **who), rules, FILES)
+
+
+def ask(name: str, rules: PolicyRules, offered=None, **arguments):
+    return authorize_tool_call(CallRef("c1", name, arguments), toolset=offered or toolset(rules), rules=rules)
+
+
+def full(*rows: RuleRow) -> PolicyRules:
+    return PolicyRules(7, (RuleRow("global", profile="full"), *rows))
+
+
+def test_the_model_sees_only_what_passed():
+    found = toolset(full(RuleRow("agent", "main", deny=("write", "edit"))))
+    assert [spec["name"] for spec in found.specs()] == ["read", "glob", "grep"]
+    assert found.get("write") is None
+    assert found.verdict.explain("write") == "refused by layer agent: deny entry `write`"
+
+
+def test_the_model_reads_the_docstring_and_the_arguments():
+    spec = toolset(CODING).get("glob").spec()
+    assert "`**/*`" in spec["description"]
+    assert set(spec["parameters"]["properties"]) == {"pattern", "path", "limit"}
+
+
+def test_a_run_without_a_workspace_has_no_file_tools():
+    assert toolset(CODING, workspace=None).specs() == []
+
+
+def test_plugin_tools_belong_to_the_plugins_and_not_to_us():
+    assert toolset(PolicyRules(1, (RuleRow("global", profile="full", allow=("group:plugins",)),)), is_owner=True).tools.keys() == {
+        "acme_post"
+    }
+    assert (
+        "acme_post"
+        not in toolset(PolicyRules(1, (RuleRow("global", profile="full", allow=("group:openclaw",)),)), is_owner=True).tools
+    )
+
+
+def test_owner_only_tools_are_invisible_to_others():
+    assert "acme_post" in toolset(full(), is_owner=True).tools
+    assert "acme_post" not in toolset(full()).tools
+
+
+@pytest.mark.parametrize(("name", "plugin"), [("read", "acme"), ("acme_read", "read")])
+def test_a_plugin_cannot_take_a_native_name(name, plugin):
+    with pytest.raises(ImproperlyConfigured):
+        Registry.of([(dataclasses.replace(make_read, name=name), plugin)])
+
+
+@pytest.mark.parametrize("brought", [[(make_read, ""), (make_read, "")], [(dataclasses.replace(make_read, group="web"), "")]])
+def test_a_second_tool_of_a_name_or_a_wrong_group_does_not_start(brought):
+    with pytest.raises(ImproperlyConfigured):
+        Registry.of(brought)
+
+
+def test_an_allowed_call_gets_a_permit_bound_to_its_arguments():
+    arguments = {"path": "a.txt"}
+    allowed = authorize_tool_call(CallRef("c1", "read", arguments), toolset=toolset(CODING), rules=CODING)
+    arguments["path"] = "/etc/passwd"
+    assert (allowed.effect, allowed.layer, allowed.policy_version) == ("allow", "", 1)
+    assert allowed.permit.ref == CallRef("c1", "read", {"path": "a.txt"})
+
+
+def test_a_filtered_tool_is_refused_with_the_layer_in_the_words():
+    refused = ask("write", full(RuleRow("agent", "main", deny=("write",))), path="a", content="b")
+    assert refused.permit is None
+    assert (refused.effect, refused.layer, refused.rule, refused.policy_version) == ("deny", "agent", "deny entry `write`", 7)
+    assert refused.reason.startswith("tool_not_allowed: `write` was refused by layer agent: deny entry `write`.")
+    assert refused.refusal.is_error
+    assert refused.refusal.text == refused.reason
+
+
+@pytest.mark.parametrize("name", ["", "rm_rf", "Read", "read ", "x" * 5000, "exec"])
+def test_an_unknown_name_is_refused(name):
+    refused = ask(name, full())
+    assert (refused.effect, refused.layer, refused.permit) == ("deny", "toolset", None)
+    assert "`read`" in refused.reason
+    assert len(refused.reason) < 500
+
+
+def test_the_rules_of_the_moment_count_not_those_of_the_runs_start():
+    started_with = toolset(full())
+    refused = ask(
+        "write", full(RuleRow("global", deny=("write",)), RuleRow("agent", "main", deny=("write",))), offered=started_with
+    )
+    assert refused.layer == "agent"
+
+
+def test_a_tool_allowed_after_the_start_is_still_not_offered():
+    started_with = toolset(full(RuleRow("agent", "main", deny=("write",))))
+    refused = ask("write", full(), offered=started_with)
+    assert (refused.effect, refused.layer) == ("deny", "toolset")
+
+
+def test_what_is_stored_replays_to_the_same_answer():
+    rules = full(RuleRow("agent", "main", deny=("group:fs",)))
+    refused = ask("write", rules)
+    assert evaluate(PolicyQuery.from_json(refused.query), rules).to_json() == refused.verdict
+    assert [tool["name"] for tool in refused.query["tools"]] == ["write"]
+
+
+def test_a_permit_cannot_be_made_by_hand():
+    made = toolset(CODING).get("read")
+    for forged in (
+        lambda: AuthorizedCall(CallRef("c", "read", {}), made, object()),
+        lambda: AuthorizedCall(CallRef("c", "read", {}), made),
+    ):
+        with pytest.raises(TypeError):
+            forged()
+
+
+def test_a_permit_cannot_be_turned_into_another_one():
+    permit = ask("read", CODING, path="a").permit
+    with pytest.raises((TypeError, ValueError)):
+        dataclasses.replace(permit, ref=CallRef("c1", "read", {"path": "b"}))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        permit.ref = CallRef("c1", "read", {"path": "b"})
+    assert copy.copy(permit) == permit
+
+
+async def test_only_a_permit_runs():
+    with pytest.raises(TypeError, match="authorised"):
+        await perform(CallRef("c1", "read", {"path": "a"}), None)
+
+
+def test_no_other_module_runs_a_tool():
+    """`.perform` of a tool is called in one place; this reads the source, because Python has no private methods."""
+    root = Path(tools_app.__file__).parents[1]
+    callers = set()
+    for package in ("agents", "clawsite", "sessions_app", "tools_app"):
+        for source in (root / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(source.read_text())):
+                if isinstance(node, ast.Attribute) and node.attr == "perform":
+                    callers.add(str(source.relative_to(root)))
+    assert callers == {"tools_app/wrappers.py"}

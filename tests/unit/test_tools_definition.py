@@ -1,0 +1,106 @@
+"""What the model is told of a tool, and what a declaration must not leave out."""
+
+import json
+from enum import StrEnum
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from tools_app.definition import ImageBlock, TextBlock, ToolArgs, ToolResult, json_schema, text_result, tool
+
+
+class Size(StrEnum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Place(BaseModel):
+    title: str = Field(description="What it is called")
+
+
+class PaintArgs(ToolArgs):
+    """Words for readers of the code."""
+
+    colour: Literal["red", "blue"] = Field("red", description="Which colour")
+    size: Size = Size.SMALL
+    place: Place
+    tags: list[Place] = Field(default_factory=list)
+
+
+def test_the_schema_is_plain():
+    schema = json_schema(PaintArgs)
+    text = json.dumps(schema)
+    assert not any(word in text for word in ("$ref", "$defs", "anyOf", "Words for readers"))
+    assert schema["type"] == "object"
+    assert schema["required"] == ["place"]
+    assert schema["properties"]["colour"] == {
+        "default": "red",
+        "description": "Which colour",
+        "enum": ["red", "blue"],
+        "type": "string",
+    }
+    assert schema["properties"]["size"]["enum"] == ["small", "large"]
+
+
+def test_an_argument_named_title_is_not_taken_for_a_title():
+    place = json_schema(PaintArgs)["properties"]["place"]
+    assert place["properties"]["title"] == {"type": "string", "description": "What it is called"}
+    assert json_schema(PaintArgs)["properties"]["tags"]["items"] == place
+
+
+def test_a_tool_without_arguments_has_an_empty_object():
+    class Nothing(ToolArgs):
+        pass
+
+    assert json_schema(Nothing) == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class Optionally(ToolArgs):
+    path: str | None = None
+
+
+class Tree(ToolArgs):
+    children: list["Tree"] = Field(default_factory=list)
+
+
+@pytest.mark.parametrize(("args", "words"), [(Optionally, "anyOf"), (Tree, "contains itself")])
+def test_arguments_that_providers_reject_do_not_get_as_far_as_a_provider(args, words):
+    with pytest.raises(TypeError, match=words):
+        json_schema(args)
+
+
+@pytest.mark.parametrize("name", ["", "Read", "9lives", "a-b", "a" * 65])
+def test_a_name_is_one_that_every_provider_takes(name):
+    def make(env):
+        """Do something."""
+
+    with pytest.raises(TypeError, match="tool name"):
+        tool(name, args=PaintArgs)(make)
+
+
+def test_a_tool_the_model_cannot_understand_is_not_declared():
+    with pytest.raises(TypeError, match="docstring"):
+        tool("paint", args=PaintArgs)(lambda env: None)
+
+
+def test_a_factory_may_decline():
+    @tool("paint", args=PaintArgs)
+    def make_paint(env):
+        """Paint something."""
+
+    assert make_paint.create(None) is None
+
+
+def test_a_result_has_text_for_the_loop_and_a_wire_form():
+    result = ToolResult((TextBlock("one"), ImageBlock("aGk=", "image/png"), TextBlock("two")), {"n": 2})
+    assert result.text == "one\ntwo"
+    assert result.to_json() == {
+        "content": [
+            {"type": "text", "text": "one"},
+            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            {"type": "text", "text": "two"},
+        ],
+        "details": {"n": 2},
+    }
+    assert text_result("no", is_error=True).is_error

@@ -1,0 +1,316 @@
+"""Calls run in the model's order, are journalled before they are told, and end in a result whatever happens."""
+
+import asyncio
+import logging
+
+import pytest
+
+from tools_app.authorize import authorize_tool_call
+from tools_app.definition import (
+    CallRef,
+    ImageBlock,
+    TextBlock,
+    ToolArgs,
+    ToolEnded,
+    ToolEnv,
+    ToolFailed,
+    ToolResult,
+    ToolStarted,
+    ToolUpdated,
+    text_result,
+    tool,
+)
+from tools_app.execute import MAX_TOGETHER, use_tools
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.registry import Registry
+from tools_app.toolset import build_toolset
+from tools_app.wrappers import MAX_RESULT_BYTES, tidy
+
+RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
+ENV = ToolEnv(None, "main", 1, "s", "agent:main:main")
+
+
+class NumberArgs(ToolArgs):
+    number: int = 0
+
+
+class Journal:
+    def __init__(self, fail_on=""):
+        self.written = []
+        self.fail_on = fail_on
+
+    async def _write(self, what, call):
+        await asyncio.sleep(0)
+        if self.fail_on == what:
+            raise ConnectionError("the lease is lost")
+        self.written.append(f"{what} {call.id}")
+
+    async def started(self, call):
+        await self._write("started", call)
+
+    async def updated(self, call, partial):
+        await self._write("updated", call)
+
+    async def ended(self, call, result):
+        await self._write("ended", call)
+
+
+def permits(body, *arguments, read_only=False, timeout_s=60.0):
+    """Permits for calls c1, c2, … of one tool with this body."""
+
+    @tool("acme", args=NumberArgs, read_only=read_only, timeout_s=timeout_s)
+    def make(env):
+        """Do as the test says."""
+        return body
+
+    offered = build_toolset(ENV, PolicyQuery("main"), RULES, Registry.of([(make, "test")]))
+    refs = [CallRef(f"c{number}", "acme", each) for number, each in enumerate(arguments, start=1)]
+    return [authorize_tool_call(ref, toolset=offered, rules=RULES).permit for ref in refs]
+
+
+async def run(calls, journal=None):
+    return [event async for event in use_tools(calls, journal=journal or Journal(), abort=asyncio.Event())]
+
+
+async def result_of(body, arguments=None, **options):
+    events = await run(permits(body, arguments or {}, **options))
+    assert [type(event) for event in events] == [ToolStarted, ToolEnded]
+    return events[-1].result
+
+
+def told(events):
+    return [f"{type(event).__name__.removeprefix('Tool').lower()} {event.call.id}" for event in events]
+
+
+async def test_calls_that_change_something_run_one_after_the_other():
+    running = 0
+
+    async def body(args, call):
+        nonlocal running
+        running += 1
+        await asyncio.sleep(0)
+        assert running == 1
+        running -= 1
+        return text_result(str(args.number))
+
+    journal = Journal()
+    events = await run(permits(body, {"number": 1}, {"number": 2}), journal)
+    assert told(events) == journal.written == ["started c1", "ended c1", "started c2", "ended c2"]
+    assert [event.result.text for event in events if isinstance(event, ToolEnded)] == ["1", "2"]
+
+
+async def test_read_only_calls_side_by_side_run_together():
+    both = asyncio.Barrier(2)
+
+    async def body(args, call):
+        await both.wait()  # neither would come past here alone
+        return text_result("ok")
+
+    assert len(await run(permits(body, {}, {}, read_only=True))) == 4
+
+
+async def test_a_changing_call_between_read_only_ones_runs_alone():
+    order = []
+
+    def body(name):
+        async def perform(args, call):
+            order.append(f"{name} begins")
+            await asyncio.sleep(0)
+            order.append(f"{name} ends")
+            return text_result("ok")
+
+        return perform
+
+    readers, writer = permits(body("read"), {}, read_only=True), permits(body("write"), {})
+    await run([*readers, *writer, *readers])
+    assert order == ["read begins", "read ends", "write begins", "write ends", "read begins", "read ends"]
+
+
+async def test_only_so_many_run_together():
+    running = most = 0
+
+    async def body(args, call):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return text_result("ok")
+
+    events = await run(permits(body, *[{}] * (MAX_TOGETHER * 2 + 1), read_only=True))
+    assert len(events) == 2 * (MAX_TOGETHER * 2 + 1)
+    assert most <= MAX_TOGETHER
+
+
+async def test_a_tool_does_not_begin_before_its_start_is_written():
+    begun = asyncio.Event()
+
+    async def body(args, call):
+        begun.set()
+        return text_result("ok")
+
+    with pytest.raises(ConnectionError, match="lease"):
+        await run(permits(body, {}), Journal(fail_on="started"))
+    assert not begun.is_set()
+
+
+async def test_updates_come_between_start_and_end_and_never_after():
+    kept = []
+
+    async def body(args, call):
+        kept.append(call)
+        call.update(text_result("half\0way"))
+        return text_result("done")
+
+    journal = Journal()
+    events = []
+    async for event in use_tools(permits(body, {}, {}), journal=journal, abort=asyncio.Event()):
+        events.append(event)
+        if isinstance(event, ToolEnded):
+            kept[-1].update(text_result("too late"))
+    assert told(events) == journal.written
+    assert told(events)[:3] == ["started c1", "updated c1", "ended c1"]
+    assert len(events) == 6
+    assert next(event for event in events if isinstance(event, ToolUpdated)).partial.text == "halfway"
+
+
+async def test_a_tool_knows_its_call_and_can_see_the_abort():
+    abort = asyncio.Event()
+
+    async def body(args, call):
+        abort.set()
+        return text_result(f"{call.call_id} {call.abort.is_set()}")
+
+    events = [event async for event in use_tools(permits(body, {}), journal=Journal(), abort=abort)]
+    assert events[-1].result.text == "c1 True"
+
+
+async def test_a_failure_the_tool_foresaw_is_told_in_its_words():
+    async def body(args, call):
+        raise ToolFailed("there is no such file")
+
+    assert await result_of(body) == text_result("there is no such file", is_error=True)
+
+
+async def test_a_failure_nobody_foresaw_is_told_without_its_insides(caplog):
+    async def body(args, call):
+        raise ValueError("the password is hunter2")
+
+    with caplog.at_level(logging.ERROR):
+        result = await result_of(body)
+    assert (result.is_error, result.text) == (True, "the tool failed unexpectedly (ValueError)")
+    assert caplog.records[0].exc_info[0] is ValueError
+
+
+async def test_a_result_of_the_wrong_kind_is_a_failure_too():
+    async def body(args, call):
+        return "just words"
+
+    assert (await result_of(body)).text.startswith("the tool failed unexpectedly")
+
+
+async def test_a_tool_that_takes_too_long_is_stopped_and_the_next_one_runs():
+    async def body(args, call):
+        if args.number:
+            return text_result("ok")
+        return await asyncio.Event().wait()
+
+    events = await run(permits(body, {}, {"number": 1}, timeout_s=0.01))
+    first, second = (event.result for event in events if isinstance(event, ToolEnded))
+    assert first.is_error
+    assert first.text.startswith("tool_timeout: `acme` was stopped after 0.01 s")
+    assert second.text == "ok"
+
+
+async def test_a_time_out_inside_the_tool_is_not_the_tools_time_out():
+    async def body(args, call):
+        raise TimeoutError("some socket")
+
+    assert (await result_of(body)).text == "the tool failed unexpectedly (TimeoutError)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [({"number": "many"}, "`number`: Input should be a valid integer"), ({"nmber": 1}, "`nmber`: Extra inputs")],
+)
+async def test_bad_arguments_are_told_and_nothing_runs(arguments, words):
+    async def body(args, call):
+        pytest.fail("it ran")
+
+    result = await result_of(body, arguments)
+    assert result.is_error
+    assert words in result.text
+    assert "Its arguments are: `number`." in result.text
+
+
+async def test_cancelling_stops_the_tool_and_is_not_swallowed():
+    waiting, stopped = asyncio.Event(), asyncio.Event()
+
+    async def body(args, call):
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    task = asyncio.create_task(run(permits(body, {})))
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert stopped.is_set()
+
+
+async def test_closing_the_iterator_stops_what_is_in_flight():
+    stopped = asyncio.Event()
+
+    async def body(args, call):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    events = use_tools(permits(body, {}), journal=Journal(), abort=asyncio.Event())
+    assert isinstance(await anext(events), ToolStarted)
+    await asyncio.sleep(0)
+    await events.aclose()
+    assert stopped.is_set()
+
+
+async def test_a_journal_that_fails_at_the_end_stops_the_others():
+    stopped = asyncio.Event()
+
+    async def body(args, call):
+        if args.number:
+            return text_result("ok")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    with pytest.raises(ConnectionError):
+        await run(permits(body, {}, {"number": 1}, read_only=True), Journal(fail_on="ended"))
+    assert stopped.is_set()
+
+
+def test_control_characters_are_taken_out_everywhere():
+    dirty = ToolResult((TextBlock("a\0b\x1b[31m\tc\r\nd\re\x9b\udce9"),), {"na\0me": ["x\0", {"deep": "\x07"}], "n": 1})
+    assert tidy(dirty) == ToolResult((TextBlock("ab[31m\tc\nd\ne\ufffd"),), {"name": ["x", {"deep": ""}], "n": 1})
+
+
+def test_a_long_result_is_cut_and_says_so():
+    result = tidy(text_result("é" * MAX_RESULT_BYTES))
+    shown, note = (block.text for block in result.content)
+    assert len(shown.encode()) == MAX_RESULT_BYTES
+    assert note == f"[cut: the first {MAX_RESULT_BYTES} of {2 * MAX_RESULT_BYTES} bytes are shown]"
+
+
+def test_the_limit_is_for_all_blocks_together_and_images_stay():
+    picture = ImageBlock("aGk=", "image/png")
+    result = tidy(ToolResult((TextBlock("a" * (MAX_RESULT_BYTES - 1)), TextBlock("bcd"), picture, TextBlock("e"))))
+    assert [block.text[-1] if isinstance(block, TextBlock) else block for block in result.content] == ["a", "b", picture, "]"]
+
+
+def test_huge_details_are_left_out():
+    assert tidy(text_result("ok", details={"all": "x" * MAX_RESULT_BYTES})).details.keys() == {"cut"}

@@ -1,0 +1,197 @@
+"""read, write, edit and glob as the model uses them: through the door, with their words."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tools_app.authorize import authorize_tool_call
+from tools_app.builtin import fs
+from tools_app.builtin.patterns import BadPattern, FilePattern, matches_file
+from tools_app.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.registry import Registry
+from tools_app.toolset import build_toolset
+from tools_app.wrappers import perform
+
+RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
+FILES = Registry.of([(factory, "") for factory in (fs.make_read, fs.make_write, fs.make_edit, fs.make_glob)])
+
+
+@pytest.fixture
+def use(tmp_path: Path):
+    toolset = build_toolset(ToolEnv(tmp_path, "main", 1, "s", "k"), PolicyQuery("main"), RULES, FILES)
+
+    async def use(name: str, **arguments) -> ToolResult:
+        permit = authorize_tool_call(CallRef("c1", name, arguments), toolset=toolset, rules=RULES).permit
+        return await perform(permit, Call("c1", lambda partial: None, asyncio.Event()))
+
+    return use
+
+
+async def test_write_then_read_then_edit_then_read(use):
+    written = await use("write", path="notes/todo.txt", content="one\ntwo\n")
+    assert (written.text, written.is_error) == ("created `notes/todo.txt` (8 bytes)", False)
+    assert (await use("read", path="notes/todo.txt")).text == "one\ntwo"
+    assert (
+        await use("edit", path="notes/todo.txt", old_text="two", new_text="three")
+    ).text == "changed 1 place in `notes/todo.txt`"
+    assert (await use("read", path="notes/todo.txt")).text == "one\nthree"
+    assert (await use("write", path="notes/todo.txt", content="")).text.startswith("replaced")
+
+
+async def test_read_shows_a_window_of_lines_and_where_to_go_on(use, tmp_path):
+    (tmp_path / "log").write_text("".join(f"line {number}\n" for number in range(1, 11)))
+    part = await use("read", path="log", offset=3, limit=2)
+    assert part.text == "line 3\nline 4\n[lines 3 to 4 of 10; go on with offset 5]"
+    assert part.details == {"path": "log", "lines": 10, "first": 3, "last": 4}
+    assert (await use("read", path="log", offset=10)).text == "line 10"
+    beyond = await use("read", path="log", offset=11)
+    assert (beyond.is_error, beyond.text) == (True, "`log` has 10 lines; line 11 does not exist")
+
+
+async def test_read_stops_at_50_kb_on_a_whole_line(use, tmp_path):
+    (tmp_path / "big").write_text(("x" * 1023 + "\n") * 100)
+    result = await use("read", path="big")
+    assert result.text.endswith("\n[lines 1 to 50 of 100; go on with offset 51]")
+    assert result.details["last"] == 50
+
+
+async def test_read_cuts_a_line_that_is_longer_than_an_answer(use, tmp_path):
+    (tmp_path / "long").write_text("é" * 60_000 + "\nnext")
+    result = await use("read", path="long")
+    assert "[line 1 has 60000 characters, cut here]\n[lines 1 to 1 of 2; go on with offset 2]" in result.text
+    assert len(result.text.encode()) < 52 * 1024
+
+
+async def test_read_shows_an_empty_file_as_empty(use, tmp_path):
+    (tmp_path / "empty").touch()
+    assert await use("read", path="empty") == ToolResult(
+        (fs.text_result("").content), {"path": "empty", "lines": 1, "first": 1, "last": 1}
+    )
+
+
+@pytest.mark.parametrize(("content", "words"), [(b"PNG\0\1", "is a binary file of 5 bytes"), (b"caf\xe9", "is not UTF-8")])
+async def test_what_is_no_text_is_refused_politely(use, tmp_path, content, words):
+    (tmp_path / "file").write_bytes(content)
+    for result in (await use("read", path="file"), await use("edit", path="file", old_text="c", new_text="d")):
+        assert result.is_error
+        assert words in result.text
+    assert (tmp_path / "file").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"old_text": "x", "new_text": "y"}, "does not stand in `f`"),
+        ({"old_text": "a", "new_text": "b"}, "stands 3 times in `f`"),
+        ({"old_text": "", "new_text": "b"}, "old_text is empty"),
+        ({"old_text": "a", "new_text": "a"}, "nothing would change"),
+        ({"old_text": "c", "new_text": "\ud800"}, "surrogate"),
+    ],
+)
+async def test_an_edit_that_is_not_clear_changes_nothing_and_says_why(use, tmp_path, change, words):
+    (tmp_path / "f").write_text("a a a c")
+    result = await use("edit", path="f", **change)
+    assert result.is_error
+    assert words in result.text
+    assert (tmp_path / "f").read_text() == "a a a c"
+
+
+async def test_edit_replaces_every_place_when_asked(use, tmp_path):
+    (tmp_path / "f").write_text("a a a c")
+    assert (await use("edit", path="f", old_text="a", new_text="b", replace_all=True)).text == "changed 3 places in `f`"
+    assert (tmp_path / "f").read_text() == "b b b c"
+
+
+async def test_edit_finds_lines_in_a_file_with_windows_line_ends_and_keeps_them(use, tmp_path):
+    (tmp_path / "f").write_bytes(b"one\r\ntwo\r\nthree\r\n")
+    assert (await use("read", path="f")).text == "one\ntwo\nthree\n"
+    assert not (await use("edit", path="f", old_text="one\ntwo", new_text="1\n2")).is_error
+    assert (tmp_path / "f").read_bytes() == b"1\r\n2\r\nthree\r\n"
+
+
+@pytest.mark.parametrize("name", ["read", "edit", "write"])
+async def test_a_way_out_is_an_error_the_model_is_told(use, name):
+    arguments = {"read": {}, "edit": {"old_text": "a", "new_text": "b"}, "write": {"content": "x"}}[name]
+    result = await use(name, path="../../etc/passwd", **arguments)
+    assert (result.is_error, result.text) == (True, "`../../etc/passwd` lies outside the workspace")
+
+
+@pytest.fixture
+def some_files(tmp_path: Path) -> Path:
+    for path in ("a.py", "b.md", "src/c.py", "src/deep/d.py", "src/deep/e.html", ".hidden/f.py", ".git/config", "src/.git/x.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+    (tmp_path / "link").symlink_to("/etc")
+    (tmp_path / "link.py").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "fifo.py")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({"pattern": "**/*"}, [".hidden/f.py", "a.py", "b.md", "src/c.py", "src/deep/d.py", "src/deep/e.html"]),
+        ({"pattern": "*.py"}, ["a.py"]),
+        ({"pattern": "**/*.py"}, [".hidden/f.py", "a.py", "src/c.py", "src/deep/d.py"]),
+        ({"pattern": "**/*.{py,html}", "path": "src"}, ["src/c.py", "src/deep/d.py", "src/deep/e.html"]),
+        ({"pattern": "src/*/?.py"}, ["src/deep/d.py"]),
+        ({"pattern": "[ab].*"}, ["a.py", "b.md"]),
+        ({"pattern": "src/**"}, ["src/c.py", "src/deep/d.py", "src/deep/e.html"]),
+    ],
+)
+async def test_glob_lists_files_and_never_links_special_files_or_git(use, some_files, arguments, found):
+    result = await use("glob", **arguments)
+    assert result.text.split("\n") == found
+    assert result.details == {"count": len(found), "more": False}
+
+
+async def test_glob_says_when_there_is_nothing_or_more(use, some_files):
+    assert (await use("glob", pattern="*.rs")).text == "no files match"
+    cut = await use("glob", pattern="**/*", limit=2)
+    assert cut.text == ".hidden/f.py\na.py\n[2 files are named, there may be more: narrow the pattern or the path]"
+
+
+async def test_glob_stops_in_a_huge_tree_and_says_so(use, some_files, monkeypatch):
+    monkeypatch.setattr(fs, "MAX_WALKED", 3)
+    assert "there may be more" in (await use("glob", pattern="**/*")).text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"pattern": "../*"}, "`..` is not allowed"),
+        ({"pattern": "/etc/*"}, "leave out the leading /"),
+        ({"pattern": ""}, "1 to 1000"),
+        ({"pattern": "*", "path": "../.."}, "outside the workspace"),
+        ({"pattern": "*", "path": "link"}, "symbolic link"),
+        ({"pattern": "*", "path": "a.py"}, "a part of the path is a file"),
+        ({"pattern": "*", "path": "no"}, "does not exist"),
+        ({"pattern": "{a,b}" * 7}, "more than 64"),
+    ],
+)
+async def test_glob_does_not_look_outside_or_guess(use, some_files, arguments, words):
+    result = await use("glob", **arguments)
+    assert result.is_error
+    assert words in result.text
+
+
+async def test_a_very_deep_tree_does_not_exhaust_descriptors(use, tmp_path):
+    top = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(300):  # one name at a time: the whole path would be too long for one call
+        os.mkdir("d", dir_fd=top)
+        below = os.open("d", os.O_RDONLY, dir_fd=top)
+        os.close(top)
+        top = below
+    os.close(os.open("bottom", os.O_CREAT, dir_fd=top))
+    os.close(top)
+    assert (await use("glob", pattern="**/bottom")).details == {"count": 0, "more": True}
+
+
+def test_a_hostile_pattern_is_matched_in_no_time():
+    assert not matches_file(FilePattern("**/" * 50 + "*a" * 100 + "b"), "/".join(["a" * 200] * 60))
+    with pytest.raises(BadPattern):
+        FilePattern("{a,{b,{c" * 200)

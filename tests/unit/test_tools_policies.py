@@ -1,0 +1,198 @@
+"""Policies as rows: what a new installation has, what may be written, and that every change leaves its version."""
+
+import pytest
+from django.apps import apps
+from django.contrib.admin.sites import site
+from django.db import IntegrityError, transaction
+
+from clawsite.accounts.models import User
+from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
+from tools_app import registry
+from tools_app.admin import ToolPolicyForm
+from tools_app.models import PolicyVersion, ToolPolicy
+from tools_app.policies import current_rules, delete_policy, install_policies, rules_at, save_policy
+from tools_app.policy.chain import evaluate
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy.rules import PolicyRules, RuleRow
+
+pytestmark = pytest.mark.django_db
+
+
+def kept(agent: str) -> set[str]:
+    facts = (each.facts for each in registry.installed().tools.values())
+    return set(evaluate(PolicyQuery(agent).about(facts), current_rules()).kept)
+
+
+def test_a_new_installation_lets_main_code_and_others_do_next_to_nothing():
+    rules = current_rules()
+    assert rules == PolicyRules(1, (RuleRow("global", profile="minimal"), RuleRow("agent", "main", profile="coding")))
+    assert {"read", "write", "edit", "glob", "grep"} <= kept("main")
+    assert not {"read", "write", "edit", "glob", "grep"} & kept("other")
+
+
+def test_the_file_tools_are_discovered():
+    found = registry.installed().tools
+    assert {"read", "write", "edit", "glob", "grep"} <= found.keys()
+    assert found["grep"].facts.groups == ("fs", "openclaw")
+
+
+def test_migrating_again_changes_nothing_an_operator_did():
+    save_policy(scope="agent", subject="main", profile="full")
+    install_policies()
+    assert current_rules().row("agent", "main").profile == "full"
+    assert PolicyVersion.objects.count() == 2
+
+
+def test_a_state_without_our_tables_is_left_alone():
+    class NoTables:
+        def get_model(self, app, name):
+            raise LookupError
+
+    install_policies(apps=NoTables())
+
+
+def test_installing_writes_rows_and_version_that_say_the_same():
+    ToolPolicy.objects.all().delete()
+    PolicyVersion.objects.all().delete()
+    assert current_rules() == PolicyRules(0)
+    install_policies(apps=apps)
+    assert {policy.as_rule() for policy in ToolPolicy.objects.all()} == set(current_rules().rows)
+
+
+def test_every_save_makes_the_next_version_with_all_rows():
+    somebody = User.objects.create_user("operator")
+    save_policy(scope="agent", subject="Main ", profile="coding", deny=["Write", "bash", "write"], changed_by=somebody)
+    newest = PolicyVersion.objects.get(number=2)
+    assert newest.changed_by == somebody
+    assert newest.snapshot == [
+        {"scope": "agent", "subject": "main", "profile": "coding", "allow": [], "deny": ["write", "exec"], "also_allow": []},
+        {"scope": "global", "subject": "", "profile": "minimal", "allow": [], "deny": [], "also_allow": []},
+    ]
+    assert current_rules().version == 2
+    assert "write" not in kept("main")
+
+
+def test_old_versions_can_be_asked_again():
+    before = current_rules()
+    save_policy(scope="global", deny=["*"])
+    assert rules_at(1) == before != current_rules()
+    with pytest.raises(NotFound):
+        rules_at(99)
+
+
+def test_taking_a_policy_away_is_a_version_too_and_leaves_agents_minimal():
+    save_policy(scope="global", profile="full")
+    delete_policy(scope="global")
+    assert current_rules().version == 3
+    assert not kept("other") & {"read", "write"}
+    with pytest.raises(NotFound):
+        delete_policy(scope="global")
+    assert current_rules().version == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"scope": "planet"},
+        {"scope": "global", "subject": "main"},
+        {"scope": "agent"},
+        {"scope": "agent", "subject": "no such slug"},
+        {"scope": "agent", "subject": "../main"},
+        {"scope": "global", "profile": "codng"},
+        {"scope": "global", "allow": ["reed"]},
+        {"scope": "global", "allow": ["read", ""]},
+        {"scope": "global", "deny": ["   "]},
+        {"scope": "global", "deny": ["group:file"]},
+        {"scope": "global", "deny": ["r*d"]},
+        {"scope": "global", "deny": ["*d"]},
+        {"scope": "global", "also_allow": ["fs"]},
+    ],
+)
+def test_what_cannot_mean_what_was_intended_is_refused_and_leaves_no_version(bad):
+    with pytest.raises(InvalidRequest):
+        save_policy(**bad)
+    assert current_rules().version == 1
+
+
+@pytest.mark.parametrize(
+    "entry", ["*", "exec", "bash", "apply-patch", "group:plugins", "group:openclaw", "sessions_*", "telegram_*", " READ "]
+)
+def test_known_names_groups_and_families_are_taken(entry):
+    save_policy(scope="global", deny=[entry])
+    assert current_rules().version == 2
+
+
+def test_a_change_based_on_an_old_look_is_refused():
+    save_policy(scope="global", deny=["exec"], expected_version=1)
+    with pytest.raises(Conflict, match="version 2"):
+        save_policy(scope="global", deny=[], expected_version=1)
+    assert current_rules().row("global").deny == ("exec",)
+
+
+def test_the_rules_are_read_with_one_query(django_assert_num_queries):
+    with django_assert_num_queries(1):
+        current_rules()
+
+
+@pytest.mark.parametrize("twice", [{"scope": "agent", "subject": "main"}, {"scope": "global", "subject": "x"}])
+def test_the_database_keeps_one_row_per_subject(twice):
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ToolPolicy.objects.create(**twice)
+
+
+def form(**changes):
+    given = {
+        "scope": "agent",
+        "subject": "scout",
+        "profile": "coding",
+        "allow": "",
+        "deny": "write\r\n edit \r\n",
+        "also_allow": "",
+    }
+    return ToolPolicyForm(given | {"seen_version": current_rules().version} | changes)
+
+
+def test_the_form_takes_one_entry_a_line():
+    filled = form()
+    assert filled.is_valid(), filled.errors
+    assert filled.cleaned_data["deny"] == ["write", "edit"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"deny": "reed"}, "reed"),
+        ({"subject": ""}, "slug"),
+        ({"profile": "codng"}, "codng"),
+        ({"seen_version": 0}, "while you were editing"),
+    ],
+)
+def test_the_form_says_what_is_wrong(changes, words):
+    assert words in str(form(**changes).errors)
+
+
+def test_the_form_does_not_overwrite_a_row_under_another_spelling():
+    assert "already exists" in str(form(subject=" MAIN").errors)
+
+
+def test_the_admin_saves_through_the_service(rf):
+    request = rf.post("/")
+    request.user = User.objects.create_user("operator")
+    filled = form()
+    assert filled.is_valid()
+    policy = filled.save(commit=False)
+    site.get_model_admin(ToolPolicy).save_model(request, policy, filled, change=False)
+    newest = PolicyVersion.objects.get(number=2)
+    assert newest.changed_by == request.user
+    assert policy.pk == ToolPolicy.objects.get(subject="scout").pk
+    site.get_model_admin(ToolPolicy).delete_queryset(request, ToolPolicy.objects.filter(subject="scout"))
+    assert current_rules().version == 3
+
+
+def test_versions_can_only_be_read(rf):
+    versions = site.get_model_admin(PolicyVersion)
+    request = rf.get("/")
+    request.user = User(is_superuser=True, is_active=True, is_staff=True)
+    assert versions.has_view_permission(request)
+    for may in (versions.has_add_permission, versions.has_change_permission, versions.has_delete_permission):
+        assert not may(request)

@@ -1,0 +1,287 @@
+"""No path leads out of the workspace: not by text, not by a link, not by a link made at the wrong moment."""
+
+import os
+import shutil
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tools_app.builtin import tree, workspace
+from tools_app.builtin.workspace import Workspace
+from tools_app.definition import ToolFailed
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "ws" / "sub").mkdir(parents=True)
+    (tmp_path / "ws" / "a.txt").write_text("inside")
+    (tmp_path / "ws" / "sub" / "b.txt").write_text("below")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.txt").write_text("secret")
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def outside(root: Path) -> Path:
+    return root.parent / "outside"
+
+
+def untouched(outside: Path) -> bool:
+    return [path.name for path in outside.iterdir()] == ["secret.txt"] and (outside / "secret.txt").read_text() == "secret"
+
+
+def refuses(root: Path, path: str, words: str) -> None:
+    """Neither reading nor writing gets there."""
+    for attempt in (lambda: Workspace(root).read(path), lambda: Workspace(root).write(path, b"changed")):
+        with pytest.raises(ToolFailed, match=words):
+            attempt()
+    assert untouched(root.parent / "outside")
+
+
+@pytest.mark.parametrize(
+    "path", ["sub/b.txt", "./sub//b.txt", "sub/../sub/b.txt", "nowhere/../sub/b.txt", "{root}/sub/b.txt", "{root}/./sub/b.txt"]
+)
+def test_paths_inside_are_found(root, path):
+    assert Workspace(root).read(path.format(root=root))[0] == b"below"
+
+
+def test_a_workspace_behind_a_link_is_the_operators_choice(root, tmp_path):
+    (tmp_path / "link").symlink_to(root)
+    assert Workspace(tmp_path / "link").read("a.txt")[0] == b"inside"
+    assert Workspace(tmp_path / "link").read(f"{root}/a.txt")[0] == b"inside"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside/secret.txt",
+        "sub/../../outside/secret.txt",
+        "..",
+        "{outside}/secret.txt",
+        "/etc/passwd",
+        "/",
+        "{root}/../outside/secret.txt",
+        "{root}2/secret.txt",
+        "//etc/passwd",
+    ],
+)
+def test_paths_outside_are_refused(root, outside, path):
+    refuses(root, path.format(root=root, outside=outside), "outside the workspace")
+
+
+@pytest.mark.parametrize("path", ["", ".", "sub/..", "{root}"])
+def test_the_workspace_itself_is_no_file(root, path):
+    refuses(root, path.format(root=root), "names no file")
+
+
+@pytest.mark.parametrize("path", ["a\0.txt", "\0", "a/" * 3000 + "b", "n" * 256, "é" * 128, "sub/" + "n" * 300])
+def test_names_no_file_can_have_are_refused(root, path):
+    refuses(root, path, "NUL|bytes")
+
+
+def test_a_half_surrogate_is_refused(root):
+    refuses(root, "a\ud800.txt", "characters")
+
+
+def test_the_longest_name_works(root):
+    Workspace(root).write("n" * 255, b"long")
+    assert Workspace(root).read("n" * 255)[0] == b"long"
+
+
+def test_a_link_to_a_file_is_not_followed(root, outside):
+    (root / "link").symlink_to(outside / "secret.txt")
+    refuses(root, "link", "symbolic link")
+    assert (root / "link").is_symlink()
+
+
+def test_a_link_to_a_directory_is_not_followed(root, outside):
+    (root / "link").symlink_to(outside)
+    refuses(root, "link/secret.txt", "symbolic link")
+    refuses(root, "link/new/file.txt", "symbolic link")
+    with pytest.raises(ToolFailed, match="symbolic link"), Workspace(root).directory("link"):
+        pass
+
+
+def test_a_link_that_stays_inside_is_not_followed_either(root):
+    (root / "link").symlink_to("sub")
+    refuses(root, "link/b.txt", "symbolic link")
+
+
+def test_a_dangling_link_is_not_written_through(root, outside):
+    (root / "link").symlink_to(outside / "new.txt")
+    (root / "dir").symlink_to(outside / "new")
+    refuses(root, "link", "symbolic link")
+    refuses(root, "dir/file.txt", "symbolic link")
+
+
+def test_a_link_that_replaces_the_file_after_the_look_at_it_is_not_read(root, outside, monkeypatch):
+    look = tree.must_be_regular
+
+    def look_then_swap(found, name):
+        look(found, name)
+        (root / "a.txt").unlink()
+        (root / "a.txt").symlink_to(outside / "secret.txt")
+
+    monkeypatch.setattr(tree, "must_be_regular", look_then_swap)
+    with pytest.raises(ToolFailed, match="symbolic link"):
+        Workspace(root).read("a.txt")
+
+
+def test_a_fifo_that_replaces_the_file_after_the_look_at_it_does_not_block(root, monkeypatch):
+    look, looks = tree.must_be_regular, []
+
+    def look_then_swap(found, name):
+        look(found, name)
+        if not looks:
+            (root / "a.txt").unlink()
+            os.mkfifo(root / "a.txt")
+        looks.append(name)
+
+    monkeypatch.setattr(tree, "must_be_regular", look_then_swap)
+    with pytest.raises(ToolFailed, match="FIFO"):
+        Workspace(root).read("a.txt")
+
+
+def test_a_link_that_appears_just_before_the_write_is_replaced_not_followed(root, outside, monkeypatch):
+    write_new = workspace._write_new
+
+    def write_then_swap(parent, name, content, *, like):
+        write_new(parent, name, content, like=like)
+        (root / "a.txt").unlink()
+        (root / "a.txt").symlink_to(outside / "secret.txt")
+
+    monkeypatch.setattr(workspace, "_write_new", write_then_swap)
+    Workspace(root).write("a.txt", b"changed")
+    assert untouched(outside)
+    assert not (root / "a.txt").is_symlink()
+
+
+def test_a_directory_that_turns_into_a_link_and_back_never_lets_a_write_out(root, outside):
+    """Another thread puts a link to the outside in the place of `sub` as fast as it can, while we write through `sub`."""
+    stop = threading.Event()
+
+    def swap():
+        while not stop.is_set():
+            shutil.rmtree(root / "sub", ignore_errors=True)  # leaves links alone
+            with suppress(OSError):
+                os.symlink(outside, root / "sub")
+            with suppress(OSError):
+                os.unlink(root / "sub")
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    refused = 0
+    try:
+        for _ in range(2000):
+            try:
+                Workspace(root).write("sub/secret.txt", b"changed")
+            except ToolFailed:
+                refused += 1
+    finally:
+        stop.set()
+        swapper.join()
+    assert refused  # else the two never met
+    assert untouched(outside)
+
+
+def test_special_files_are_refused_without_opening_them(root):
+    os.mkfifo(root / "fifo")
+    refuses(root, "fifo", "FIFO")
+    with socket.socket(socket.AF_UNIX) as server:
+        here = os.getcwd()
+        os.chdir(root)  # a socket's address has at most 108 bytes
+        try:
+            server.bind("sock")
+        finally:
+            os.chdir(here)
+        refuses(root, "sock", "socket")
+
+
+def test_a_device_is_refused(root, monkeypatch):
+    lstat = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda name, **where: lstat("/dev/null") if name == "a.txt" else lstat(name, **where))
+    refuses(root, "a.txt", "device")
+
+
+def test_a_file_that_may_not_be_read_is_refused_politely(root, monkeypatch):
+    opened = os.open
+
+    def denied(path, *args, **kwargs):
+        if path == "a.txt":
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", denied)
+    with pytest.raises(ToolFailed, match=r"`a\.txt` may not be accessed: permission denied"):
+        Workspace(root).read("a.txt")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), [("sub", "is a directory; list its files with `glob`"), ("a.txt/b", "a part of the path is a file")]
+)
+def test_the_wrong_kind_of_thing_is_told(root, path, words):
+    refuses(root, path, words)
+
+
+def test_a_missing_file_is_told(root):
+    with pytest.raises(ToolFailed, match=r"`no/such\.txt` does not exist"):
+        Workspace(root).read("no/such.txt")
+
+
+def test_a_missing_workspace_is_told(root):
+    with pytest.raises(ToolFailed, match="workspace cannot be opened"):
+        Workspace(root / "gone").write("a.txt", b"x")
+
+
+def test_writing_makes_directories_and_says_whether_the_file_is_new(root):
+    assert Workspace(root).write("x/y/z.txt", b"1") is True
+    assert Workspace(root).write("x/y/z.txt", b"2") is False
+    assert (root / "x/y/z.txt").read_bytes() == b"2"
+
+
+def test_a_replaced_file_keeps_its_mode_and_its_other_names_keep_the_old_content(root):
+    (root / "a.txt").chmod(0o750)
+    os.link(root / "a.txt", root / "other")
+    Workspace(root).write("a.txt", b"new")
+    assert (root / "a.txt").stat().st_mode & 0o777 == 0o750
+    assert (root / "other").read_text() == "inside"
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_rest(root, monkeypatch):
+    def no_space(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(ToolFailed, match="no space is left"):
+        Workspace(root).write("a.txt", b"new")
+    assert (root / "a.txt").read_text() == "inside"
+    assert sorted(os.listdir(root)) == ["a.txt", "sub"]
+
+
+def test_a_file_changed_meanwhile_is_not_overwritten(root):
+    _, seen = Workspace(root).read("a.txt")
+    (root / "a.txt").write_text("by somebody else")
+    with pytest.raises(ToolFailed, match="changed by somebody else"):
+        Workspace(root).write("a.txt", b"mine", unchanged_since=seen)
+    assert (root / "a.txt").read_text() == "by somebody else"
+    assert sorted(os.listdir(root)) == ["a.txt", "sub"]
+
+
+def test_files_over_the_limit_are_neither_read_nor_written(root, monkeypatch):
+    monkeypatch.setattr(workspace, "MAX_FILE_BYTES", 5)
+    refuses(root, "a.txt", "bytes")
+    (root / "a.txt").write_text("12345")
+    assert Workspace(root).read("a.txt")[0] == b"12345"
+
+
+def test_no_descriptor_is_left_open(root, outside):
+    (root / "link").symlink_to(outside)
+    before = os.listdir("/proc/self/fd")
+    for path in ("a.txt", "sub/b.txt", "link/x", "no/such", "sub", "../x"):
+        for attempt in (lambda path=path: Workspace(root).read(path), lambda path=path: Workspace(root).write(path, b"x")):
+            with suppress(ToolFailed):
+                attempt()
+    assert len(os.listdir("/proc/self/fd")) == len(before)

@@ -1,0 +1,73 @@
+"""Pages as people get them: through Django's test client, and in a real browser that watches the content policy."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress
+
+CHROMIUM_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(autouse=True)
+def plain_settings(settings: Any) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the real one takes a quarter of a second
+    # Static files as they lie in the tree: the hashed copies exist only after collectstatic.
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+    settings.WHITENOISE_AUTOREFRESH = settings.WHITENOISE_USE_FINDERS = True
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits(database: None) -> None:
+    """All tests come from one address, so the failures of one must not count in the next."""
+    FailedSignIns.objects.all().delete()
+    KnownAddress.objects.all().delete()
+    FirstAdminLink.objects.all().delete()
+
+
+@pytest.fixture
+def site(database: None) -> Iterator[str]:
+    """The address of a running server with our pages, but without the gateway."""
+    server = LiveServer("127.0.0.1")
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    # One per module and not per session: Playwright keeps an event loop running, beside which no async test could run.
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A fresh browser profile. The test fails if a page broke its content policy or a script failed."""
+    context = browser.new_context()
+    context.set_default_timeout(10_000)
+    page = context.new_page()
+    faults: list[str] = []
+
+    def heard(message: ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text or "Permissions-Policy" in message.text:
+            faults.append(message.text)
+
+    page.on("console", heard)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    yield page
+    context.close()
+    assert faults == []

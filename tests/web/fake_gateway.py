@@ -1,0 +1,96 @@
+"""The other end of the page's WebSocket, under the test's control: it answers from a table and sends what it is told to."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import Page, WebSocketRoute
+
+KEY = "agent:main:main"
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Refused(Exception):
+    """Raised by an answer to send an error instead."""
+
+    def __init__(self, code: str, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.error = {"code": code, "message": message, **more}
+
+
+class FakeGateway:
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.socket: WebSocketRoute | None = None
+        self.connections = 0
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.cursor = 0
+        self.frame_seq = 0
+        self.run_seq: dict[str, int] = {}
+        self.log: list[dict[str, Any]] = []  # every event told so far, as catch-up returns them
+        self.scopes = ["operator.read", "operator.write"]
+        self.tick_ms = 15_000
+        self.answers: dict[str, Answer | None] = {
+            "connect": self._hello,
+            "chat.history": lambda params: self.history([]),
+            "sessions.history": self._missed,
+            "sessions.list": lambda params: {"sessions": [{"key": KEY, "displayName": None}]},
+            "chat.send": lambda params: {"runId": params["idempotencyKey"], "status": "started"},
+            "chat.abort": lambda params: {"ok": True, "aborted": True, "runIds": []},
+        }
+        page.route_web_socket("**/ws", self._opened)
+
+    def _opened(self, socket: WebSocketRoute) -> None:
+        self.socket = socket
+        self.connections += 1
+        self.frame_seq = 0
+        socket.on_message(lambda text: self._heard(socket, json.loads(text)))
+        socket.send(json.dumps({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}))
+
+    def _heard(self, socket: WebSocketRoute, frame: dict[str, Any]) -> None:
+        self.asked.append((frame["method"], frame["params"]))
+        answer = self.answers[frame["method"]]
+        if answer is None:
+            return  # silence
+        try:
+            reply = {"ok": True, "payload": answer(frame["params"])}
+        except Refused as refusal:
+            reply = {"ok": False, "error": refusal.error}
+        socket.send(json.dumps({"type": "res", "id": frame["id"], **reply}))
+
+    def _hello(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "hello-ok", "protocol": 4, "policy": {"tickIntervalMs": self.tick_ms}, "auth": {"role": "operator", "scopes": self.scopes}}
+
+    def _missed(self, params: dict[str, Any]) -> dict[str, Any]:
+        missed = [frame for frame in self.log if frame["payload"]["cursor"] > params["fromStateVersion"]]
+        return {"sessionKey": KEY, "events": missed, "cursor": self.cursor, "hasMore": False}
+
+    def history(self, messages: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        return {"sessionKey": KEY, "messages": messages, "cursor": self.cursor, "queued": [], "active": None, **more}
+
+    def calls(self, method: str) -> list[dict[str, Any]]:
+        return [params for name, params in self.asked if name == method]
+
+    def note(self, run_id: str, stream: str, **data: Any) -> dict[str, Any]:
+        """An event that happens and is not sent."""
+        self.cursor += 1
+        self.run_seq[run_id] = self.run_seq.get(run_id, 0) + 1
+        payload = {"runId": run_id, "seq": self.run_seq[run_id], "stream": stream, "ts": 1, "sessionKey": KEY, "cursor": self.cursor, "data": data}
+        frame = {"type": "event", "event": "agent", "payload": payload}
+        self.log.append(frame)
+        return frame
+
+    def deliver(self, frame: dict[str, Any]) -> None:
+        assert self.socket
+        self.frame_seq += 1
+        self.socket.send(json.dumps({**frame, "seq": self.frame_seq}))
+
+    def tell(self, run_id: str, stream: str, **data: Any) -> None:
+        self.deliver(self.note(run_id, stream, **data))
+
+    def says(self, run_id: str, text: str, offset: int, message: str = "m1", attempt: int = 1) -> None:
+        self.tell(run_id, "assistant", messageId=message, attempt=attempt, delta=text, offset=offset)
+
+    def drop(self, code: int = 1012) -> None:
+        assert self.socket
+        self.socket.close(code=code, reason="test")

@@ -1,0 +1,350 @@
+"""The chat page against a gateway under the test's control: what it shows, and what it does when the line breaks."""
+
+import re
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from playwright.sync_api import Locator, Page, expect
+
+from clawsite.accounts.models import User
+from tests.web.fake_gateway import FakeGateway, Refused
+
+STORED_ANSWER = {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "text", "text": "Hello"}]}
+
+
+@pytest.fixture
+def gateway(page: Page) -> FakeGateway:
+    return FakeGateway(page)
+
+
+@pytest.fixture
+def chat(page: Page, gateway: FakeGateway, site: str, user: User) -> Page:
+    """The page, signed in and not yet opened."""
+    client = Client()
+    client.force_login(user)
+    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
+    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site}])
+    return page
+
+
+@pytest.fixture
+def opened(chat: Page, site: str) -> Page:
+    return open_page(chat, site)
+
+
+def open_page(page: Page, site: str) -> Page:
+    page.goto(site)
+    expect(page.locator("#connection")).to_have_text("Connected")
+    return page
+
+
+def send(page: Page, text: str) -> None:
+    page.get_by_label("Message").fill(text)
+    page.get_by_label("Message").press("Enter")
+
+
+def answers(page: Page) -> Locator:
+    return page.locator(".message.assistant .answer")
+
+
+def begin(gateway: FakeGateway, run_id: str = "r1", prompt: str = "Hi") -> None:
+    gateway.tell(run_id, "lifecycle", phase="accepted", prompt=prompt)
+    gateway.tell(run_id, "lifecycle", phase="start", startedAt=1)
+
+
+def end(gateway: FakeGateway, run_id: str = "r1", aborted: bool = False) -> None:
+    gateway.tell(run_id, "lifecycle", phase="end", aborted=aborted)
+
+
+def test_it_connects_as_web_chat_of_protocol_4(opened: Page, gateway: FakeGateway) -> None:
+    (params,) = gateway.calls("connect")
+    assert (params["minProtocol"], params["maxProtocol"], params["caps"]) == (4, 4, ["tool-events"])
+    assert (params["client"]["id"], params["client"]["mode"]) == ("webchat-ui", "webchat")
+    assert "auth" not in params  # the cookie says who it is
+
+
+def test_a_newcomer_sees_examples_and_one_click_sends_one(opened: Page, gateway: FakeGateway) -> None:
+    opened.get_by_role("button", name="What can you do?").click()
+    expect(opened.locator(".message.user")).to_have_text("You" + "What can you do?")
+    expect(opened.locator("#welcome")).to_be_hidden()
+    (sent,) = gateway.calls("chat.send")
+    assert (sent["sessionKey"], sent["message"]) == ("agent:main:main", "What can you do?")
+
+
+def test_an_answer_grows_as_it_arrives_and_stays(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.says("r1", "Good ", 0)
+    expect(answers(opened)).to_have_text("Good ")
+    gateway.says("r1", "morning", 5)
+    expect(answers(opened)).to_have_text("Good morning")
+    expect(opened.locator(".streaming")).to_have_count(1)
+    gateway.tell("r1", "assistant", messageId="m1", attempt=1, final=True, message={"content": [{"type": "text", "text": "Good morning!"}]})
+    end(gateway)
+    expect(answers(opened)).to_have_text("Good morning!")
+    expect(opened.locator(".streaming")).to_have_count(0)
+    expect(opened.locator("#announce")).to_have_text("Agent: Good morning!")
+
+
+def test_what_agents_write_is_text_and_never_markup(opened: Page, gateway: FakeGateway) -> None:
+    nasty = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\n  **two**  spaces"
+    begin(gateway, prompt=nasty)
+    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta=nasty, offset=0)
+    gateway.says("r1", nasty, 0)
+    gateway.tell("r1", "tool", phase="start", name=nasty, toolCallId="c1", args={"path": nasty})
+    gateway.tell("r1", "tool", phase="result", name=nasty, toolCallId="c1", isError=True, result={"content": [{"type": "text", "text": nasty}]})
+    gateway.tell("r1", "lifecycle", phase="error", error=nasty, kind="unknown")
+    expect(opened.locator(".note.bad")).to_contain_text("<script>")
+    assert answers(opened).evaluate("e => e.textContent") == nasty
+    assert answers(opened).evaluate("e => getComputedStyle(e).whiteSpace").startswith("pre-wrap")
+    assert opened.locator("#log img, #log script").count() == 0
+    assert "owned" not in opened.title()
+
+
+def test_offsets_count_characters_as_the_server_does(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.says("r1", "🦀🦀", 0)
+    gateway.says("r1", " two crabs", 2)
+    expect(answers(opened)).to_have_text("🦀🦀 two crabs")
+
+
+def test_another_attempt_starts_the_message_anew(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.says("r1", "Half an ans", 0)
+    gateway.tell("r1", "assistant", messageId="m1", attempt=2, reset=True)
+    gateway.says("r1", "A whole answer", 0, attempt=2)
+    expect(answers(opened)).to_have_text("A whole answer")
+
+
+def test_thinking_is_folded_away(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
+    expect(opened.locator("details.thinking")).to_be_visible()
+    expect(opened.get_by_text("Let me see")).to_be_hidden()
+    opened.get_by_text("Thinking").click()
+    expect(opened.get_by_text("Let me see")).to_be_visible()
+
+
+def tool(gateway: FakeGateway, call_id: str, *, is_error: bool, meta: dict[str, Any], text: str = "done it") -> None:
+    gateway.tell("r1", "tool", phase="start", name="write", toolCallId=call_id, args={"path": "notes.txt"})
+    result = {"content": [{"type": "text", "text": text}], "details": {}}
+    gateway.tell("r1", "tool", phase="result", name="write", toolCallId=call_id, isError=is_error, result=result, meta=meta)
+
+
+def test_tool_calls_are_cards_with_arguments_verdict_and_result(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.tell("r1", "tool", phase="start", name="write", toolCallId="c1", args={"path": "notes.txt"})
+    card = opened.locator(".tool")
+    expect(card).to_contain_text("running")
+    gateway.tell("r1", "tool", phase="update", name="write", toolCallId="c1", partialResult="half")
+    gateway.tell("r1", "tool", phase="result", name="write", toolCallId="c1", isError=False, result={"content": []}, meta={"verdict": "allowed"})
+    tool(gateway, "c2", is_error=True, meta={"verdict": "refused", "layer": "agent"}, text="not allowed here")
+    tool(gateway, "c3", is_error=True, meta={"verdict": "allowed"})
+    expect(card).to_have_count(3)
+    expect(card.nth(0).locator("h3")).to_have_text(re.compile(r"write\s+done\s+allowed"))
+    expect(card.nth(1).locator("h3")).to_have_text(re.compile(r"write\s+refused by agent"))
+    expect(card.nth(2).locator("h3")).to_have_text(re.compile(r"write\s+failed\s+allowed"))
+    card.nth(1).get_by_text("Result").click()
+    expect(card.nth(1).get_by_text("not allowed here")).to_be_visible()
+    card.nth(1).get_by_text("Arguments").click()
+    expect(card.nth(1).get_by_text('"path": "notes.txt"')).to_be_visible()
+
+
+def test_stored_messages_look_like_live_ones(chat: Page, gateway: FakeGateway, site: str) -> None:
+    call = {"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "a"}}
+    refused = {"details": {"code": "tool_not_allowed", "layer": "sandbox"}, "isError": True}
+    stored = [
+        {"role": "user", "messageId": "u1", "runId": "r1", "content": "Read a"},
+        {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "thinking", "thinking": "Hm"}, {"type": "text", "text": "Yes"}, call]},
+        {"role": "toolResult", "runId": "r1", "toolCallId": "c1", "toolName": "read", "content": [{"type": "text", "text": "no"}], **refused},
+        {"role": "assistant", "messageId": "m2", "runId": "r1", "content": [{"type": "text", "text": "I may not."}]},
+    ]
+    gateway.answers["chat.history"] = lambda params: gateway.history(stored)
+    open_page(chat, site)
+    expect(chat.locator("#messages")).to_have_text(re.compile(r"Read a.*Thinking.*Hm.*Yes.*read.*refused by sandbox.*I may not\.", re.S))
+    expect(chat.locator("#stop")).to_be_hidden()
+
+
+def test_opening_the_page_in_mid_answer_shows_what_was_said_and_goes_on(chat: Page, gateway: FakeGateway, site: str) -> None:
+    for frame in range(3):
+        gateway.note("r1", "lifecycle", phase="start", startedAt=frame)
+    active = {"runId": "r1", "status": "running", "seq": 3, "messageId": "m1", "text": "So far", "thinking": ""}
+    gateway.answers["chat.history"] = lambda params: gateway.history([], active=active, queued=[{"runId": "r2", "text": "And then?"}])
+    open_page(chat, site)
+    expect(answers(chat)).to_have_text("So far")
+    gateway.says("r1", ", so good", 6)
+    expect(answers(chat)).to_have_text("So far, so good")
+    expect(chat.locator(".run").nth(1)).to_contain_text("And then?")
+    expect(chat.locator(".run").nth(1)).to_contain_text("Queued")
+
+
+def test_the_stop_button_says_stopping_until_the_run_has_ended(opened: Page, gateway: FakeGateway) -> None:
+    stop = opened.locator("#stop")
+    expect(stop).to_be_hidden()
+    begin(gateway)
+    stop.click()
+    expect(stop).to_have_text("Stopping…")
+    expect(stop).to_be_disabled()
+    assert gateway.calls("chat.abort") == [{"sessionKey": "agent:main:main"}]
+    end(gateway, aborted=True)
+    expect(stop).to_be_hidden()
+    expect(opened.locator(".run .note")).to_have_text("Stopped.")
+
+
+def test_a_refused_message_is_given_back_with_the_reason(opened: Page, gateway: FakeGateway) -> None:
+    def full(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("QUEUE_FULL", "you have 100 unfinished runs")
+
+    gateway.answers["chat.send"] = full
+    send(opened, "One more")
+    expect(opened.get_by_role("alert")).to_have_text("Not sent: you have 100 unfinished runs")
+    expect(opened.get_by_label("Message")).to_have_value("One more")
+    expect(opened.locator(".message.user")).to_have_count(0)
+
+
+def test_a_failed_run_says_why(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.tell("r1", "lifecycle", phase="error", error="the key was refused", kind="auth")
+    expect(opened.locator(".note.bad")).to_have_text("Failed: the key was refused")
+    expect(opened.locator("#stop")).to_be_hidden()
+
+
+def test_after_a_break_it_fetches_what_it_missed_and_shows_nothing_twice(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.says("r1", "one ", 0)
+    expect(answers(opened)).to_have_text("one ")
+    gateway.drop()
+    gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
+    expect(opened.locator("#connection")).to_have_text("Connected")
+    expect(answers(opened)).to_have_text("one two ")
+    gateway.deliver(gateway.log[-1])  # told again, live
+    gateway.says("r1", "three", 8)
+    expect(answers(opened)).to_have_text("one two three")
+    assert gateway.connections == 2
+    assert [params["fromStateVersion"] for params in gateway.calls("sessions.history")] == [3]
+    assert len(gateway.calls("chat.history")) == 1
+
+
+def test_a_lost_frame_is_noticed_and_fetched(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.says("r1", "one ", 0)
+    expect(answers(opened)).to_have_text("one ")
+    gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
+    gateway.frame_seq += 1  # its frame never arrives
+    gateway.says("r1", "three", 8)
+    expect(answers(opened)).to_have_text("one two three")
+    assert gateway.connections == 1
+
+
+def test_when_the_server_no_longer_knows_what_was_missed_the_page_loads_anew(opened: Page, gateway: FakeGateway) -> None:
+    def gone(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("UNAVAILABLE", "those events are no longer kept", details={"code": "RESYNC_REQUIRED"})
+
+    begin(gateway)
+    gateway.says("r1", "Hel", 0)
+    gateway.answers["sessions.history"] = gone
+    gateway.answers["chat.history"] = lambda params: gateway.history([STORED_ANSWER])
+    gateway.drop()
+    expect(answers(opened)).to_have_text("Hello")
+    expect(opened.locator("#stop")).to_be_hidden()
+
+
+def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_key(opened: Page, gateway: FakeGateway) -> None:
+    answered = gateway.answers["chat.send"]
+    gateway.answers["chat.send"] = None
+    send(opened, "Hi")
+    expect(opened.locator(".message.user")).to_have_count(1)
+    gateway.answers["chat.send"] = answered
+    gateway.drop()
+    expect(opened.locator("#connection")).to_have_text("Connected")
+    expect(opened.locator(".message.user")).to_have_count(1)
+    opened.wait_for_function("() => true")
+    first, second = gateway.calls("chat.send")
+    assert first == second
+
+
+def test_a_broken_line_is_said_in_words_with_the_time_of_the_next_try(opened: Page, gateway: FakeGateway) -> None:
+    gateway.answers["connect"] = lambda params: (_ for _ in ()).throw(Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000))
+    gateway.drop()
+    expect(opened.locator("#connection")).to_have_text("Connecting…")
+    gateway.drop(1013)
+    expect(opened.locator("#connection")).to_have_text(re.compile(r"Reconnecting in (60|59) s"))
+
+
+def test_silence_for_two_ticks_makes_it_connect_again(chat: Page, gateway: FakeGateway, site: str) -> None:
+    gateway.tick_ms = 200
+    open_page(chat, site)
+    chat.wait_for_function("() => document.getElementById('connection').dataset.state !== 'ready'")
+    gateway.tick_ms = 15_000
+    expect(chat.locator("#connection")).to_have_text("Connected")
+    assert gateway.connections >= 2
+
+
+def test_somebody_who_was_signed_out_is_told_and_not_retried_for_ever(opened: Page, gateway: FakeGateway) -> None:
+    def refuse(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("INVALID_REQUEST", "unauthorized")
+
+    gateway.answers["connect"] = refuse
+    gateway.drop(4001)
+    expect(opened.locator("#connection")).to_have_text("Connecting…")
+    gateway.drop(1008)
+    expect(opened.locator("#connection")).to_have_text("Signed out")
+    expect(opened.get_by_role("alert")).to_contain_text("Load the page again")
+
+
+def test_a_page_too_old_for_the_server_asks_to_be_loaded_again(opened: Page, gateway: FakeGateway) -> None:
+    gateway.drop(1002)
+    expect(opened.get_by_role("alert")).to_contain_text("Load the page again")
+
+
+def test_who_may_only_read_cannot_write(chat: Page, gateway: FakeGateway, site: str) -> None:
+    gateway.scopes = ["operator.read"]
+    open_page(chat, site)
+    expect(chat.get_by_label("Message")).to_be_disabled()
+    expect(chat.get_by_role("alert")).to_contain_text("may read, but not write")
+
+
+def test_each_conversation_has_an_address_of_its_own(chat: Page, gateway: FakeGateway, site: str) -> None:
+    rows = [{"key": "agent:main:trip", "displayName": "The trip"}, {"key": "agent:main:main", "lastMessagePreview": "see you"}]
+    gateway.answers["sessions.list"] = lambda params: {"sessions": rows}
+    open_page(chat, site)
+    chat.get_by_role("link", name="The trip").click()
+    expect(chat.locator("#title")).to_have_text("The trip")
+    expect(chat.get_by_role("link", name="The trip")).to_have_attribute("aria-current", "page")
+    send(chat, "Where to?")
+    expect(chat.locator(".message.user")).to_have_count(1)
+    assert gateway.calls("chat.send")[-1]["sessionKey"] == "agent:main:trip"
+    chat.get_by_role("button", name="New conversation").click()
+    expect(chat.locator("#title")).to_have_text("New conversation")
+    expect(chat.locator(".message")).to_have_count(0)
+    chat.go_back()
+    expect(chat.locator("#title")).to_have_text("The trip")
+
+
+def test_events_of_another_session_stay_out_of_this_one(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    other = gateway.note("r9", "assistant", messageId="m9", attempt=1, delta="secret", offset=0)
+    gateway.cursor -= 1
+    gateway.log.pop()
+    gateway.deliver({**other, "payload": {**other["payload"], "sessionKey": "agent:main:other"}})
+    gateway.says("r1", "mine", 0)
+    expect(answers(opened)).to_have_text(["mine"])
+
+
+def test_on_a_phone_the_list_opens_on_demand(chat: Page, gateway: FakeGateway, site: str) -> None:
+    chat.set_viewport_size({"width": 390, "height": 780})
+    open_page(chat, site)
+    expect(chat.get_by_role("navigation")).to_be_hidden()
+    chat.get_by_role("button", name="Conversations").click()
+    expect(chat.get_by_role("button", name="New conversation")).to_be_visible()
+    assert chat.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_shift_enter_writes_a_second_line(opened: Page, gateway: FakeGateway) -> None:
+    box = opened.get_by_label("Message")
+    box.press_sequentially("one")
+    box.press("Shift+Enter")
+    box.press_sequentially("two")
+    expect(box).to_have_value("one\ntwo")
+    assert gateway.calls("chat.send") == []

@@ -1,0 +1,97 @@
+"""What every answer carries, and what supervisors are told."""
+
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+from django.test import Client
+
+from clawsite.accounts.models import User
+from clawsite.web import health
+from sessions_app import sql
+from sessions_app.models import Worker
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/sign-in/", "/first-admin/", "/admin/", "/healthz", "/readyz", "/nowhere/", "/static/favicon.svg", "/static/js/gateway.js"]
+)
+@pytest.mark.parametrize("signed_in", [False, True])
+def test_every_answer_carries_the_strict_policy(client: Client, path: str, signed_in: bool) -> None:
+    if signed_in:
+        client.force_login(User.objects.create_user("ada", is_staff=True))
+    headers = client.get(path).headers
+    policy = {part.split(" ", 1)[0]: part.split(" ", 1)[1] for part in headers["Content-Security-Policy"].split("; ")}
+    assert policy == {
+        "default-src": "'self'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self' data:",
+        "connect-src": "'self' ws://testserver",
+        "object-src": "'none'",
+        "base-uri": "'none'",
+        "frame-ancestors": "'none'",
+        "form-action": "'self'",
+    }
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "microphone=()" in headers["Permissions-Policy"]
+
+
+def test_behind_tls_the_policy_names_the_secure_socket(client: Client) -> None:
+    assert "connect-src 'self' wss://testserver" in client.get("/sign-in/", secure=True)["Content-Security-Policy"]
+
+
+def test_a_foreign_host_is_refused_and_not_echoed(client: Client) -> None:
+    response = client.get("/sign-in/", headers={"host": "evil.example"})
+    assert response.status_code == 400
+    assert "evil.example" not in response["Content-Security-Policy"]
+
+
+def test_a_living_process_says_so_without_touching_the_database(client: Client, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        response = client.get("/healthz")
+    assert (response.status_code, response.json()) == (200, {"ok": True, "status": "live"})
+    assert response["Cache-Control"] == "no-store"
+    assert response.cookies == {}
+
+
+def worker(seconds_ago: float, **fields: Any) -> None:
+    (now,) = sql.row(f"SELECT {sql.now()}")
+    Worker.objects.create(id="w1", pid=1, started_at="2026-01-01T00:00Z", heartbeat_at=now - seconds_ago, **fields)
+
+
+def test_ready_means_a_worker_was_seen_within_three_heartbeats(client: Client, settings: Any) -> None:
+    worker(2.5 * settings.HEARTBEAT_SECONDS)
+    response = client.get("/readyz")
+    assert (response.status_code, response.json()) == (200, {"ok": True, "status": "ready"})
+    assert response["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("fields", [{"seconds_ago": 60}, {"seconds_ago": 0, "draining": True}, None])
+def test_without_a_worker_it_is_not_ready_and_says_why(client: Client, fields: dict[str, Any] | None) -> None:
+    if fields:
+        worker(**fields)
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert "worker" in response.json()["missing"][0]
+
+
+def test_a_database_that_is_gone_is_named_without_its_address(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable() -> bool:
+        raise DatabaseError("connection to secret-host:5432 refused for user hunter2")
+
+    monkeypatch.setattr(health, "_migrated", unreachable)
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert response.json()["missing"] == ["the database cannot be reached"]
+
+
+def test_a_database_that_was_not_migrated_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_seen_migrated", False)
+    monkeypatch.setattr(health.MigrationExecutor, "migration_plan", lambda self, targets: [("one", False)])
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert "migrate" in response.json()["missing"][0]

@@ -1,0 +1,114 @@
+"""Operators edit policies here; versions can be read and never changed. All writing goes through tools_app.policies."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.accounts.models import User
+from clawsite.infra.errors import ClawError
+from tools_app import policies
+from tools_app.models import PolicyVersion, ToolPolicy
+from tools_app.policy.catalog import PROFILES
+
+LISTS = ("allow", "deny", "also_allow")
+
+if TYPE_CHECKING:  # Django's own classes take no parameters at run time
+    PolicyModelForm = forms.ModelForm[ToolPolicy]
+    PolicyModelAdmin = admin.ModelAdmin[ToolPolicy]
+    VersionModelAdmin = admin.ModelAdmin[PolicyVersion]
+else:
+    PolicyModelForm = forms.ModelForm
+    PolicyModelAdmin = VersionModelAdmin = admin.ModelAdmin
+
+
+class EntriesField(forms.CharField):
+    """A list of entries, one a line."""
+
+    widget = forms.Textarea(attrs={"rows": 4})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str]:
+        return [line.strip() for line in super().clean(value).splitlines() if line.strip()]
+
+
+class ToolPolicyForm(PolicyModelForm):
+    profile = forms.ChoiceField(required=False, choices=[("", "—"), *((name, name) for name in PROFILES)])
+    allow = EntriesField(required=False, help_text=_("One a line: a tool, `group:fs`, `sessions_*`, `*`. Empty does not limit."))
+    deny = EntriesField(required=False, help_text=_("One a line. Stronger than anything that is allowed."))
+    also_allow = EntriesField(required=False, help_text=_("One a line. Added to what the profile allows."))
+    # What the editor had before them: a change made meanwhile by somebody else is not overwritten unseen.
+    seen_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = ToolPolicy
+        fields = ["scope", "subject", "profile", *LISTS]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.is_bound:
+            self.initial["seen_version"] = policies.current_rules().version
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if self.errors:
+            return cleaned
+        given = {name: cleaned.get(name, getattr(self.instance, name)) for name in ("scope", "subject", "profile", *LISTS)}
+        try:
+            rule = policies.checked_rule(**given)
+        except ClawError as error:
+            raise ValidationError(error.message) from error
+        # In normal form before Django looks for a second row: " Main" is the agent main.
+        cleaned |= {name: value for name, value in rule.to_json().items() if name in cleaned}
+        seen = cleaned.get("seen_version")
+        if seen is not None and seen != policies.current_rules().version:
+            raise ValidationError(_("The policy was changed while you were editing. Reload the page and look at it again."))
+        return cleaned
+
+
+def _editor(request: HttpRequest) -> User:
+    return cast(User, request.user)  # the admin admits nobody who is not signed in
+
+
+@admin.register(ToolPolicy)
+class ToolPolicyAdmin(PolicyModelAdmin):
+    form = ToolPolicyForm
+    list_display = ["scope", "subject", "profile", *LISTS]
+    list_filter = ["scope"]
+    fields = ["scope", "subject", "profile", *LISTS, "seen_version"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ToolPolicy | None = None) -> list[str]:
+        return ["scope", "subject"] if obj else []
+
+    def save_model(self, request: HttpRequest, obj: ToolPolicy, form: Any, change: bool) -> None:
+        rule = obj.as_rule().to_json()
+        saved = policies.save_policy(**rule, changed_by=_editor(request), expected_version=form.cleaned_data.get("seen_version"))
+        obj.pk = saved.pk
+
+    def delete_model(self, request: HttpRequest, obj: ToolPolicy) -> None:
+        policies.delete_policy(scope=obj.scope, subject=obj.subject, changed_by=_editor(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ToolPolicy]) -> None:
+        for policy in queryset:
+            self.delete_model(request, policy)
+
+
+@admin.register(PolicyVersion)
+class PolicyVersionAdmin(VersionModelAdmin):
+    list_display = ["number", "created_at", "changed_by"]
+    readonly_fields = ["number", "created_at", "changed_by", "snapshot"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: PolicyVersion | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: PolicyVersion | None = None) -> bool:
+        return False

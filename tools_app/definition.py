@@ -1,0 +1,216 @@
+"""What a tool is: arguments, a factory, a result. Pure: no Django, no policy, nothing is executed here.
+
+A tool is written as a factory that closes over the run's `ToolEnv`; its docstring is what the model reads:
+
+    @tool("read", group="fs", args=ReadArgs, read_only=True)
+    def make_read(env: ToolEnv) -> Execute[ReadArgs] | None:
+        '''Show part of a text file from the workspace.'''
+"""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+DEFAULT_TIMEOUT_S = 120.0
+# What every provider takes as a function name; upper case is left out because policy entries ignore case.
+TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+class ToolArgs(BaseModel):
+    """Base of every tool's arguments. An unknown argument is an error the model is told, not a silent loss."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ToolFailed(Exception):
+    """The tool could not do it. The message goes to the model, so it says what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "text", "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    data: str  # base64
+    mime_type: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "image", "data": self.data, "mimeType": self.mime_type}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What goes back to the model (`content`) and what only people and programs see (`details`)."""
+
+    content: tuple[TextBlock | ImageBlock, ...]
+    details: dict[str, Any] = field(default_factory=dict)
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    def to_json(self) -> dict[str, Any]:
+        """The wire form; `is_error` travels beside it, as `isError` of the event or message."""
+        return {"content": [block.to_json() for block in self.content], "details": self.details}
+
+
+def text_result(text: str, *, details: dict[str, Any] | None = None, is_error: bool = False) -> ToolResult:
+    return ToolResult(content=(TextBlock(text),), details=details or {}, is_error=is_error)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRef:
+    """One call as the model asked for it."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    call: CallRef
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUpdated:
+    call: CallRef
+    partial: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    call: CallRef
+    result: ToolResult
+
+
+ToolEvent = ToolStarted | ToolUpdated | ToolEnded
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a running tool knows about its call. `update` shows progress and must be called on the event loop."""
+
+    call_id: str
+    update: Callable[[ToolResult], None]
+    abort: asyncio.Event
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnv:
+    """For whom and where the tools of a run work. A run without a workspace gets no file tools."""
+
+    workspace: Path | None
+    agent: str
+    owner_id: int
+    session_id: str
+    session_key: str
+    run_pk: int | None = None  # none: called from outside a run
+    model: str = ""
+
+
+A = TypeVar("A", bound=ToolArgs)
+Execute = Callable[[A, Call], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool made for one run. `perform` is called by tools_app.wrappers for an authorised call, and by nothing else."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    args: type[ToolArgs]
+    read_only: bool
+    timeout_s: float
+    perform: Callable[[Any, Call], Awaitable[ToolResult]]
+
+    def spec(self) -> dict[str, Any]:
+        return {"name": self.name, "description": self.description, "parameters": self.parameters}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFactory:
+    """A declared tool. `create` makes it for one run, or gives None when it has no place there."""
+
+    name: str
+    group: str
+    description: str
+    parameters: dict[str, Any]
+    args: type[ToolArgs]
+    read_only: bool
+    owner_only: bool
+    timeout_s: float
+    make: Callable[[ToolEnv], Callable[[Any, Call], Awaitable[ToolResult]] | None]
+
+    def create(self, env: ToolEnv) -> Tool | None:
+        perform = self.make(env)
+        if perform is None:
+            return None
+        return Tool(self.name, self.description, self.parameters, self.args, self.read_only, self.timeout_s, perform)
+
+
+def tool(
+    name: str,
+    *,
+    args: type[A],
+    group: str = "",
+    read_only: bool = False,
+    owner_only: bool = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> Callable[[Callable[[ToolEnv], Execute[A] | None]], ToolFactory]:
+    """Declare a tool. `group` is a name without its `group:`; read-only calls may run beside each other."""
+
+    def declare(make: Callable[[ToolEnv], Execute[A] | None]) -> ToolFactory:
+        description = inspect.getdoc(make)
+        if not TOOL_NAME.fullmatch(name):
+            raise TypeError(f"{name!r} is no tool name: lower-case letters, digits and _, at most 64")
+        if not description:
+            raise TypeError(f"the factory of tool {name} needs a docstring: the model reads it")
+        return ToolFactory(name, group, description, json_schema(args), args, read_only, owner_only, timeout_s, make)
+
+    return declare
+
+
+def json_schema(args: type[BaseModel]) -> dict[str, Any]:
+    """The arguments as the plain JSON Schema that every provider accepts: nested models inlined, no titles, no unions."""
+    schema = args.model_json_schema()
+    plain = _plain(schema, schema.get("$defs", {}), inside=(args.__name__,))
+    plain.pop("description", None)  # the class's docstring is for readers of the code
+    plain.setdefault("properties", {})
+    return plain
+
+
+def _plain(schema: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        if name in inside:
+            raise TypeError(f"{name} contains itself, which providers do not accept")
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return _plain(definitions[name] | rest, definitions, (*inside, name))
+    for union in ("anyOf", "oneOf", "allOf"):
+        if union in schema:
+            raise TypeError(f"{inside[-1]} has {union}, which providers reject: use a default instead of Optional or a union")
+    plain: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("title", "$defs"):
+            continue
+        if key == "properties":
+            plain[key] = {name: _plain(each, definitions, inside) for name, each in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            plain[key] = _plain(value, definitions, inside)
+        else:
+            plain[key] = value
+    return plain

@@ -1,0 +1,82 @@
+"""Authorised calls, run in the model's order, told as started, updated, ended. For the loop and for single calls alike.
+
+Read-only calls that stand next to each other run together; any other call runs alone. Nothing is told before the
+journal has it: the caller commits there, so that a call found `started` after a crash is known to have begun.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from tools_app.authorize import AuthorizedCall
+from tools_app.definition import Call, CallRef, ToolEnded, ToolEvent, ToolResult, ToolStarted, ToolUpdated
+from tools_app.wrappers import perform, tidy
+
+MAX_TOGETHER = 8  # file work runs on threads, of which a process has few
+
+
+Told = asyncio.Queue[ToolEvent | asyncio.Task[None]]
+
+
+class Journal(Protocol):
+    """Where a call is written down before it is told. An exception here stops everything that still runs."""
+
+    async def started(self, call: CallRef) -> None: ...
+    async def updated(self, call: CallRef, partial: ToolResult) -> None: ...
+    async def ended(self, call: CallRef, result: ToolResult) -> None: ...
+
+
+async def use_tools(calls: Sequence[AuthorizedCall], *, journal: Journal, abort: asyncio.Event) -> AsyncIterator[ToolEvent]:
+    """Run the calls to their ends. Closing the iterator or cancelling its reader stops what is in flight."""
+    for together in _batches(calls):
+        told: Told = asyncio.Queue()
+        tasks = [asyncio.create_task(_run(each, journal, abort, told)) for each in together]
+        for task in tasks:
+            task.add_done_callback(told.put_nowait)
+        left = len(tasks)
+        try:
+            while left:
+                event = await told.get()
+                if isinstance(event, asyncio.Task):
+                    event.result()  # raises what the journal raised in `started`
+                    left -= 1
+                    continue
+                await _write_down(event, journal)
+                yield event
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _batches(calls: Sequence[AuthorizedCall]) -> Iterator[Sequence[AuthorizedCall]]:
+    for read_only, group in groupby(calls, key=lambda each: each.tool.read_only):
+        run = list(group)
+        size = MAX_TOGETHER if read_only else 1
+        for begin in range(0, len(run), size):
+            yield run[begin : begin + size]
+
+
+async def _run(authorized: AuthorizedCall, journal: Journal, abort: asyncio.Event, told: Told) -> None:
+    ref = authorized.ref
+    running = True
+
+    def update(partial: ToolResult) -> None:
+        if running:  # what a tool says after its end would come after its result
+            told.put_nowait(ToolUpdated(ref, tidy(partial)))
+
+    await journal.started(ref)
+    told.put_nowait(ToolStarted(ref))
+    result = await perform(authorized, Call(ref.id, update, abort))
+    running = False
+    told.put_nowait(ToolEnded(ref, result))
+
+
+async def _write_down(event: ToolEvent, journal: Journal) -> None:
+    """Updates and ends are journalled in the one place that tells them, so that an update never follows its end."""
+    match event:
+        case ToolUpdated(call, partial):
+            await journal.updated(call, partial)
+        case ToolEnded(call, result):
+            await journal.ended(call, result)

@@ -1,0 +1,51 @@
+"""The names a policy entry can use, as data: groups, profiles, aliases, and the two fixed lists. Pure.
+
+Tools that are not built yet stand here too: an operator may refuse `exec` before the day it appears.
+"""
+
+# Every native tool, by its group. What belongs to no group stands under "".
+NATIVE_TOOLS: dict[str, tuple[str, ...]] = {
+    "fs": ("read", "write", "edit", "apply_patch", "glob", "grep"),
+    "runtime": ("exec", "process"),
+    "memory": ("memory_search", "memory_get"),
+    "web": ("web_search", "web_fetch"),
+    "sessions": ("sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status", "subagents"),
+    "messaging": ("message",),
+    "ui": ("browser", "canvas"),
+    "automation": ("cron", "gateway"),
+    "nodes": ("nodes",),
+    "": ("image", "agents_list", "whatsapp_login"),
+}
+GROUP_OF = {name: group for group, names in NATIVE_TOOLS.items() for name in names}
+NATIVE_NAMES = frozenset(GROUP_OF)
+
+OPENCLAW = "openclaw"  # group of every native tool
+PLUGINS = "plugins"  # group of every tool that another app brings
+GROUPS = frozenset(group for group in NATIVE_TOOLS if group) | {OPENCLAW, PLUGINS}
+
+# Allow list of each profile; an empty one does not limit.
+PROFILES: dict[str, tuple[str, ...]] = {
+    "minimal": ("session_status",),
+    "coding": ("group:fs", "group:runtime", "group:sessions", "group:memory", "image"),
+    "messaging": ("group:messaging", "sessions_list", "sessions_send", "session_status"),
+    "full": (),
+}
+DEFAULT_PROFILE = "minimal"  # of an agent for which nobody has chosen one
+
+ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
+
+OWNER_ONLY = frozenset({"whatsapp_login"})
+
+SUBAGENT_DENY = (
+    "sessions_list",
+    "sessions_history",
+    "sessions_send",
+    "sessions_spawn",
+    "gateway",
+    "agents_list",
+    "whatsapp_login",
+    "session_status",
+    "cron",
+    "memory_search",
+    "memory_get",
+)

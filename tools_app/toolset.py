@@ -1,0 +1,41 @@
+"""The tools of one run, on one page: create → owner gate → nine layers → adapt. What is refused, the model never sees."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tools_app import registry
+from tools_app.definition import Tool, ToolEnv
+from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy.rules import PolicyRules
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """`query` names every tool that was created, `verdict` says why some are not among `tools`."""
+
+    tools: dict[str, Tool]
+    query: PolicyQuery
+    verdict: Verdict
+
+    def get(self, name: str) -> Tool | None:
+        return self.tools.get(name)
+
+    def specs(self) -> list[dict[str, Any]]:
+        """What the model is told: name, description and parameters of each tool."""
+        return [tool.spec() for tool in self.tools.values()]
+
+
+def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: registry.Registry | None = None) -> Toolset:
+    """Make every tool that has a place in this run, and keep those that no layer refuses."""
+    known = known or registry.installed()
+    created = {name: made for name, each in known.tools.items() if (made := each.factory.create(env))}
+    query = query.about(known.tools[name].facts for name in created)
+    verdict = evaluate(query, rules)
+    kept = {name: adapt(created[name]) for name in verdict.kept}
+    return Toolset(kept, query, verdict)
+
+
+def adapt(tool: Tool) -> Tool:
+    """Where a provider's wishes about schemas are met. `json_schema` already gives what all of them take."""
+    return tool
