@@ -4,7 +4,7 @@ from agents.models import Agent
 
 
 @admin.register(Agent)
-class AgentAdmin(admin.ModelAdmin[Agent]):
+class AgentAdmin(admin.ModelAdmin):
     list_display = ["slug", "name", "model", "enabled", "max_turns"]
     list_filter = ["enabled"]
     search_fields = ["slug", "name"]

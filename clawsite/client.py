@@ -1,191 +1,30 @@
 """Python client of the gateway's WebSocket protocol, for the command line, tests and programs. Knows nothing of Django.
 
-`Connection` is one socket: handshake, requests, events. `Client` outlives sockets: it dials again after a loss and follows
-a session by its cursor or a run by its idempotency key, so that no event is missed or told twice.
+`Client` outlives sockets: it dials again after a loss, and follows a session by its cursor or a run by its idempotency key,
+so that no event is missed or told twice. `Connection`, re-exported here, is one socket.
 """
 
 import asyncio
 import contextlib
-import itertools
-import json
 import random
-import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from clawsite.client_socket import Connection, ConnectionLost, Endpoint, Frame, GatewayError, Unreachable
 
-PROTOCOL = 4
-REQUEST_SECONDS = 30.0
-HANDSHAKE_SECONDS = 15.0
+__all__ = ["Client", "Connection", "ConnectionLost", "Endpoint", "Event", "EventsGone", "GatewayError", "Unreachable", "log_event"]
+
 FIRST_DELAY, LONGEST_DELAY, GROWTH = 0.25, 15.0, 1.7
-TICK_TIMEOUT = 4000  # close code: nothing was heard for two ticks
+BEGINNING = "1970-01-01T00:00:00Z"  # a place before every event that is kept; cursor 0 is not, once old events are gone
 
-Frame = dict[str, Any]
-
-
-class GatewayError(Exception):
-    """The gateway's answer was an error frame."""
-
-    def __init__(self, error: dict[str, Any], payload: Any = None) -> None:
-        super().__init__(error.get("message") or "the gateway gave no reason")
-        self.error = error
-        self.code = str(error.get("code", ""))
-        self.retryable = bool(error.get("retryable"))
-        self.retry_after = error.get("retryAfterMs", 0) / 1000
-        self.payload = payload
+Place = int | str  # a cursor, or an ISO time
 
 
-class ConnectionLost(Exception):
-    """The socket ended; what was asked may or may not have been done."""
-
-
-class Unreachable(Exception):
-    """Nobody answers at that address, or not as a gateway does."""
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where the gateway is and who is calling. Without scopes the connection gets all that its account has."""
-
-    url: str
-    token: str = ""
-    client_id: str = "cli"
-    mode: str = "cli"
-    version: str = "1"
-    protocol: int = PROTOCOL
-    scopes: tuple[str, ...] = ()
-    caps: tuple[str, ...] = ("tool-events",)
-
-
-@dataclass
-class _Pending:
-    answer: "asyncio.Future[Frame]"
-    expect_final: bool
-
-
-class Connection:
-    """One open socket. Every event goes to every listener, in order; `None` tells a listener that the socket has ended."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self._socket = socket
-        self._ids = itertools.count(1)
-        self._pending: dict[str, _Pending] = {}
-        self._listeners: list[asyncio.Queue[Frame | None]] = []
-        self._silence = HANDSHAKE_SECONDS
-        self._reader: asyncio.Task[None] | None = None
-        self.hello: dict[str, Any] = {}
-        self.lost_because: str | None = None
-
-    @classmethod
-    async def open(cls, endpoint: Endpoint) -> "Connection":
-        try:
-            # The gateway sends a tick every 15 s, so pings of our own would add nothing.
-            socket = await connect(endpoint.url, max_size=None, compression=None, ping_interval=None, open_timeout=HANDSHAKE_SECONDS)
-        except (OSError, InvalidHandshake, TimeoutError) as error:
-            raise Unreachable(f"no gateway answers at {endpoint.url}: {error or type(error).__name__}") from error
-        connection = cls(socket)
-        try:
-            async with asyncio.timeout(HANDSHAKE_SECONDS):
-                await socket.recv()  # connect.challenge; its nonce is for device identities, which we do not have
-                connection._reader = asyncio.create_task(connection._read())
-                connection.hello = await connection.request("connect", _connect_params(endpoint))
-        except (ConnectionClosed, ConnectionLost, TimeoutError) as error:
-            await socket.close()
-            raise Unreachable(f"{endpoint.url} ended the handshake: {error or 'it took too long'}") from error
-        except GatewayError:
-            await socket.close()
-            raise
-        connection._silence = 2 * connection.hello.get("policy", {}).get("tickIntervalMs", 30_000) / 1000
-        return connection
-
-    async def request(
-        self, method: str, params: dict[str, Any] | None = None, *, timeout: float = REQUEST_SECONDS, expect_final: bool = False
-    ) -> Any:
-        """The payload of the answer. `expect_final` passes over `accepted` and waits for the second answer of `agent`."""
-        if self.lost_because is not None:
-            raise ConnectionLost(self.lost_because)
-        number = str(next(self._ids))
-        pending = self._pending[number] = _Pending(asyncio.get_running_loop().create_future(), expect_final)
-        try:
-            await self._socket.send(json.dumps({"type": "req", "id": number, "method": method, "params": params or {}}))
-            frame = await asyncio.wait_for(pending.answer, timeout)
-        except ConnectionClosed as error:
-            raise ConnectionLost(str(error)) from error
-        finally:
-            self._pending.pop(number, None)
-        if not frame.get("ok"):
-            raise GatewayError(frame.get("error") or {}, frame.get("payload"))
-        return frame.get("payload")
-
-    @contextlib.contextmanager
-    def listen(self) -> "Iterator[asyncio.Queue[Frame | None]]":
-        """A queue of all events from now on."""
-        queue: asyncio.Queue[Frame | None] = asyncio.Queue()
-        if self.lost_because is not None:
-            queue.put_nowait(None)
-        self._listeners.append(queue)
-        try:
-            yield queue
-        finally:
-            self._listeners.remove(queue)
-
-    async def close(self) -> None:
-        await self._socket.close()
-        if self._reader:
-            await asyncio.wait([self._reader])
-
-    async def _read(self) -> None:
-        reason = "the gateway closed the connection"
-        try:
-            while True:
-                async with asyncio.timeout(self._silence):
-                    raw = await self._socket.recv()
-                self._take(json.loads(raw))
-        except TimeoutError:
-            reason = "nothing was heard from the gateway for two ticks"
-            await self._socket.close(TICK_TIMEOUT, "tick timeout")
-        except ConnectionClosed as error:
-            reason = str(error)
-        finally:
-            self._end(reason)
-
-    def _take(self, frame: Frame) -> None:
-        if frame.get("type") == "event":
-            for queue in self._listeners:
-                queue.put_nowait(frame)
-        elif frame.get("type") == "res" and (pending := self._pending.get(frame.get("id", ""))):
-            payload = frame.get("payload")
-            first_of_two = frame.get("ok") and isinstance(payload, dict) and payload.get("status") == "accepted"
-            if not pending.answer.done() and not (pending.expect_final and first_of_two):
-                pending.answer.set_result(frame)
-
-    def _end(self, reason: str) -> None:
-        self.lost_because = reason
-        for pending in self._pending.values():
-            if not pending.answer.done():
-                pending.answer.set_exception(ConnectionLost(reason))
-        for queue in self._listeners:
-            queue.put_nowait(None)
-
-
-def _connect_params(endpoint: Endpoint) -> dict[str, Any]:
-    params: dict[str, Any] = {
-        "minProtocol": endpoint.protocol,
-        "maxProtocol": endpoint.protocol,
-        "client": {"id": endpoint.client_id, "version": endpoint.version, "platform": sys.platform, "mode": endpoint.mode},
-        "role": "operator",
-        "scopes": list(endpoint.scopes),
-        "caps": list(endpoint.caps),
-    }
-    if endpoint.token:
-        params["auth"] = {"token": endpoint.token}
-    return params
+class EventsGone(Exception):
+    """The events after that place are no longer kept, or never were in this log: read the session anew."""
 
 
 @dataclass(frozen=True)
@@ -250,13 +89,13 @@ class Client:
         """As `Connection.request`. Not repeated after a loss: only the caller knows whether that is safe."""
         return await (await self.connection()).request(method, params, **options)
 
-    async def follow(self, session_key: str, cursor: int = 0, *, live: bool = True) -> AsyncIterator[Event]:
-        """Every event of a session after `cursor`, once and in order, over any number of losses; with `live` without end."""
+    async def follow(self, session_key: str, place: Place = BEGINNING, *, live: bool = True) -> AsyncIterator[Event]:
+        """Every event of a session after a place, once and in order, over any number of losses; with `live` without end."""
         while True:
             connection = await self.connection()
             with contextlib.suppress(ConnectionLost):
-                async for event in _events(connection, session_key, cursor, live=live):
-                    cursor = event.cursor
+                async for event in _events(connection, session_key, place, live=live):
+                    place = event.cursor
                     yield event
                 if not live:
                     return
@@ -265,13 +104,15 @@ class Client:
         """Start a run and yield its events, once and in order, to its end. After a loss the same key finds the same run."""
         run_id = idempotency_key or str(uuid.uuid4())
         params = {"message": text, "sessionKey": session_key, "idempotencyKey": run_id, **wishes}
-        cursor, seq = None, 0
+        cursor: int | None = None
         while True:
             connection = await self.connection()
             with contextlib.suppress(ConnectionLost):
                 if cursor is None:
-                    cursor = await _head(connection, session_key)
-                await connection.request("agent", params)
+                    # Where the session stands before the run, so that nothing of it can be missed later.
+                    head = await connection.request("chat.history", {"sessionKey": session_key, "limit": 1})
+                    session_key, cursor = head["sessionKey"], head["cursor"]
+                await _start(connection, params)
                 async for event in _events(connection, session_key, cursor):
                     cursor = event.cursor
                     if event.run_id == run_id:
@@ -297,13 +138,21 @@ class Client:
                 delay = max(delay, error.retry_after)
 
 
-async def _events(connection: Connection, session_key: str, cursor: int, *, live: bool = True) -> AsyncIterator[Event]:
-    """Events after `cursor`: from the rows up to now, then as they come, and from the rows again wherever one is missing."""
+async def _events(connection: Connection, session_key: str, place: Place, *, live: bool = True) -> AsyncIterator[Event]:
+    """Events after a place: from the rows up to now, then as they come, and from the rows again wherever one is missing."""
     with connection.listen() as frames:
         while True:
-            async for event in _stored(connection, session_key, cursor):
-                cursor = event.cursor
-                yield event
+            cursor = 0
+            more = True
+            while more:
+                page = await connection.request("sessions.history", {"sessionKey": session_key, "fromStateVersion": place})
+                if page.get("resync_required"):
+                    raise EventsGone(page.get("reason", "the events are no longer kept"))
+                for frame in page["events"]:
+                    if event := log_event(frame):
+                        yield event
+                place = cursor = page["cursor"]
+                more = page["more"]
             if not live:
                 return
             while (frame := await frames.get()) is not None:
@@ -312,22 +161,16 @@ async def _events(connection: Connection, session_key: str, cursor: int, *, live
                     continue
                 if told.cursor > cursor + 1:
                     break
-                cursor = told.cursor
+                place = cursor = told.cursor
                 yield told
             else:
                 raise ConnectionLost(connection.lost_because or "closed")
 
 
-async def _stored(connection: Connection, session_key: str, cursor: int) -> AsyncIterator[Event]:
-    more = True
-    while more:
-        page = await connection.request("sessions.history", {"sessionKey": session_key, "fromStateVersion": cursor})
-        for frame in page["events"]:
-            if event := log_event(frame):
-                cursor = event.cursor
-                yield event
-        more = page.get("more", False)
-
-
-async def _head(connection: Connection, session_key: str) -> int:
-    ...
+async def _start(connection: Connection, params: dict[str, Any]) -> None:
+    try:
+        await connection.request("agent", params)
+    except GatewayError as error:
+        # Asked again after a loss, a run that has failed meanwhile answers with its failure; its events tell the same.
+        if not (isinstance(error.payload, dict) and error.payload.get("runId")):
+            raise

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from sessions_app.models import Event, Lane, Outbox, Run, Session, ToolCall, TranscriptEntry, Worker
 
 
-class ReadOnlyAdmin(admin.ModelAdmin[Any]):
+class ReadOnlyAdmin(admin.ModelAdmin):
     show_full_result_count = False  # counting millions of events costs more than the page
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -74,7 +74,7 @@ class WorkerAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Lane)
-class LaneAdmin(admin.ModelAdmin[Lane]):
+class LaneAdmin(admin.ModelAdmin):
     """The maxima may be changed; which lanes there are may not."""
 
     list_display = ["name", "max_running", "warn_after_seconds"]

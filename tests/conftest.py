@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 
 import pytest
 
@@ -22,13 +23,18 @@ def django_db_setup(django_test_environment, django_db_blocker, django_db_modify
 
 @pytest.fixture
 def database(django_db_setup, django_db_blocker):
-    """The test database, with real commits. What a test leaves is deleted after it; lanes, groups and policy stay."""
+    """The test database, with real commits. What a test leaves is deleted after it; lanes, groups and policy stay.
+
+    Beside a running stack nothing is deleted: its workers would miss their lanes. It is done when the stack has ended.
+    """
     from clawsite.infra import db
+    from tests.stack import Stack
 
     with django_db_blocker.unblock():
         yield
         db.close()
-        _delete_rows()
+        if not Stack.running:
+            _delete_rows()
 
 
 def _delete_rows() -> None:
@@ -107,3 +113,52 @@ def eventually():
         raise AssertionError("it did not happen")
 
     return wait
+
+
+@pytest.fixture
+def stack(database):
+    """Make running installations: `stack()`, or `stack(webs=2, workers=2, env={…})`. They end with the test."""
+    from contextlib import ExitStack
+
+    from tests.stack import Stack
+
+    with ExitStack() as started:
+        yield lambda **options: started.enter_context(Stack(**options))
+
+
+@pytest.fixture(scope="module")
+def live(django_db_setup, django_db_blocker):
+    """One running installation for all tests of a module; each makes its own people and sessions, and leaves them there.
+
+    As people run it: one web process and one worker on SQLite, two of each on PostgreSQL and Redis. The model is tests/fake_llm.py;
+    agent `demo` (sessions `agent:demo:…`) answers with the built-in demo model.
+    """
+    from django.conf import settings
+    from django.core.management import call_command
+
+    from agents.models import Agent
+    from clawsite.cli.prepared import static_is_current
+    from clawsite.infra import db
+    from tests.stack import Stack
+
+    count = 2 if settings.REDIS_URL else 1
+    with django_db_blocker.unblock():
+        if not static_is_current(settings):
+            call_command("collectstatic", interactive=False, verbosity=0)
+        Agent.objects.get_or_create(slug="demo", defaults={"name": "Demo", "model": "demo/clawsite"})
+        with Stack(webs=count, workers=count) as stack:
+            yield stack
+        db.close()
+        _delete_rows()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure comes with what the processes of its stack have logged."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed and os.environ.get("DJANGO_SETTINGS_MODULE"):
+        from tests.stack import Stack
+
+        for stack in Stack.running:
+            report.sections += stack.report()

@@ -94,8 +94,8 @@ class OpenAICompatProvider:
         timeout = aiohttp.ClientTimeout(total=None, connect=request.timeouts.connect)
         endpoint = (credentials.base_url, request.model)
         clock = asyncio.get_running_loop().time
+        dialect = self._dialects.get(endpoint, Dialect())
         while True:
-            dialect = self._dialects.get(endpoint, Dialect())
             path, body_for, kind_of_answer = RESPONSES if dialect.responses else CHAT_COMPLETIONS
             url = credentials.base_url.rstrip("/") + path
             body = orjson.dumps(body_for(request, dialect))
@@ -106,6 +106,7 @@ class OpenAICompatProvider:
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 raise _connection_failure(error, url) from error
             if response.status == 200 and response.content_type != "text/html":
+                self._dialects[endpoint] = dialect  # only now: a refusal may have quoted the prompt and taught us nonsense
                 return response, kind_of_answer(secret=credentials.api_key)
             try:
                 refusal = await _read_whole(response, deadline - clock(), LONGEST_ERROR)
@@ -116,8 +117,8 @@ class OpenAICompatProvider:
             learned = learn(dialect, refusal.decode("utf-8", "replace")) if response.status in (400, 404, 422, 500) else None
             if learned is None:
                 raise failure_of_status(response.status, refusal, response.headers, secret=credentials.api_key)
-            self._dialects[endpoint] = learned
-            log.info("%s refused a request for %s; from now on it is asked as %s", _host(url), request.model, learned)
+            dialect = learned
+            log.info("%s refused a request for %s; it is asked again as %s", _host(url), request.model, dialect)
 
     def _http(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()

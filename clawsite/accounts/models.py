@@ -42,7 +42,9 @@ class AccessToken(models.Model):
     name = models.CharField(_("name"), max_length=100)
     prefix = models.CharField(_("prefix"), max_length=16, unique=True, help_text=_("Public part of the token, to recognise it by"))
     digest = models.CharField(max_length=64, editable=False)
-    scopes = models.JSONField(_("scopes"), default=list, help_text=_("What of the account's rights the token has; empty means none"))
+    scopes = models.JSONField(
+        _("scopes"), default=list, help_text=_("What of the account's rights the token has; empty means none")
+    )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), default=default_expiry)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)

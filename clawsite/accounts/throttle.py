@@ -84,7 +84,9 @@ def _locked(subjects: tuple[str, str]) -> list[FailedSignIns]:
     now = timezone.now()
     FailedSignIns.objects.filter(last_failed_at__lt=now - FORGOTTEN_AFTER).delete()
     wanted = sorted(subject for subject in subjects if subject)
-    FailedSignIns.objects.bulk_create([FailedSignIns(subject=subject, last_failed_at=now) for subject in wanted], ignore_conflicts=True)
+    FailedSignIns.objects.bulk_create(
+        [FailedSignIns(subject=subject, last_failed_at=now) for subject in wanted], ignore_conflicts=True
+    )
     return list(FailedSignIns.objects.select_for_update().filter(subject__in=wanted).order_by("subject"))
 
 

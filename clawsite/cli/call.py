@@ -50,7 +50,9 @@ async def _call(options: argparse.Namespace, params: dict[str, Any]) -> int:
             print(json.dumps(error.error, ensure_ascii=False), file=sys.stderr)
             return 1
         except ConnectionLost as error:
-            raise CommandFailed(f"the connection was lost before the answer came: {error}. It may have been done all the same.") from error
+            raise CommandFailed(
+                f"the connection was lost before the answer came: {error}. It may have been done all the same."
+            ) from error
         except TimeoutError:
             raise CommandFailed(f"no answer within {options.timeout:g} s. It may still be done; --timeout waits longer.") from None
     print(json.dumps(answer, indent=2, ensure_ascii=False))

@@ -61,7 +61,9 @@ def check_secrets(settings: ModuleType) -> Finding:
     loose = [file for file in files if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077]
     if loose:
         names = " ".join(str(file) for file in loose)
-        return Finding("secrets", "fail", f"other accounts can read {names}", f"chmod 600 {names}; then have new ones made by deleting them")
+        return Finding(
+            "secrets", "fail", f"other accounts can read {names}", f"chmod 600 {names}; then have new ones made by deleting them"
+        )
     return Finding("secrets", "ok", "key files are private")
 
 
@@ -73,7 +75,9 @@ def check_account(_settings: ModuleType) -> Finding:
 
 def check_debug(settings: ModuleType) -> Finding:
     if settings.DEBUG:
-        return Finding("debug", "warn", "CLAWSITE_DEBUG=1 shows internals to everybody who can open a page", "Unset it in production.")
+        return Finding(
+            "debug", "warn", "CLAWSITE_DEBUG=1 shows internals to everybody who can open a page", "Unset it in production."
+        )
     return Finding("debug", "ok", "off")
 
 
@@ -83,7 +87,9 @@ def check_origins(settings: ModuleType) -> Finding:
     open_to_others = settings.HOST not in ("127.0.0.1", "::1", "localhost")
     plain = [origin for origin in origins if origin.startswith("http://") and not _is_local(origin)]
     if len({origin.split(":")[0] for origin in origins}) > 1:
-        return Finding("origins", "warn", f"{text}: http and https mixed, so cookies are not marked Secure", "Name https origins only.")
+        return Finding(
+            "origins", "warn", f"{text}: http and https mixed, so cookies are not marked Secure", "Name https origins only."
+        )
     if plain or (open_to_others and not settings.BEHIND_TLS):
         todo = "Put a TLS proxy in front and set CLAWSITE_ORIGINS=https://your.host."
         return Finding("origins", "warn", f"{text}: passwords and cookies cross the network unencrypted", todo)
@@ -100,7 +106,9 @@ def check_proxies(settings: ModuleType) -> Finding:
         todo = "Set CLAWSITE_TRUSTED_PROXIES to the proxy's address, so that sign-in limits count clients and not the proxy."
         return Finding("proxy", "warn", "TLS origins, but no trusted proxy is named", todo)
     if trusted.strip() == "*":
-        return Finding("proxy", "warn", "every client may claim any address", "Name the proxy's address in CLAWSITE_TRUSTED_PROXIES.")
+        return Finding(
+            "proxy", "warn", "every client may claim any address", "Name the proxy's address in CLAWSITE_TRUSTED_PROXIES."
+        )
     return Finding("proxy", "ok", trusted or "none")
 
 
@@ -115,7 +123,12 @@ def check_disk(settings: ModuleType) -> Finding:
 def check_static(settings: ModuleType) -> Finding:
     if prepared.static_is_current(settings):
         return Finding("static files", "ok", "collected")
-    return Finding("static files", "warn", "not collected, or older than their sources", "`claw serve` does it at start, or run `claw prepare`.")
+    return Finding(
+        "static files",
+        "warn",
+        "not collected, or older than their sources",
+        "`claw serve` does it at start, or run `claw prepare`.",
+    )
 
 
 def check_server(settings: ModuleType) -> Finding:
@@ -184,7 +197,12 @@ def check_database(settings: ModuleType) -> Finding:
     except DatabaseError as error:
         return Finding("database", "fail", f"{name}: {error}".strip(), trouble.explain(error) or "See docs/operating.md.")
     if mode and mode != "wal":
-        return Finding("database", "warn", f"{name}: journal mode is {mode}, readers wait for writers", "Stop other programs that use the file.")
+        return Finding(
+            "database",
+            "warn",
+            f"{name}: journal mode is {mode}, readers wait for writers",
+            "Stop other programs that use the file.",
+        )
     return Finding("database", "ok", f"{name}: migrated and writable" + (", WAL" if mode else ""))
 
 
@@ -213,13 +231,28 @@ def check_worker(settings: ModuleType) -> Finding:
     alive = Worker.objects.filter(heartbeat_at__gte=hot_sql.db_now() - settings.LEASE_SECONDS).count()
     if alive:
         return Finding("worker", "ok", f"{alive} alive")
-    return Finding("worker", "warn", "no worker is alive, so messages wait", "Start `claw serve`, or `claw worker` beside your web processes.")
+    return Finding(
+        "worker", "warn", "no worker is alive, so messages wait", "Start `claw serve`, or `claw worker` beside your web processes."
+    )
 
 
 def check_model(_settings: ModuleType) -> Finding:
-    from agents.providers import catalog
+    from agents.models import MAIN
+    from agents.providers.base import ProviderError
+    from agents.providers.catalog import DEMO_MODEL, resolve_model
+    from agents.selectors import find_agent, model_of
 
-    return Finding("model", "ok", catalog.default_model(os.environ))
+    model = model_of(find_agent(MAIN))
+    try:
+        resolve_model(model)
+    except ProviderError as error:
+        return Finding(
+            "model", "fail", f"{model}: {error.message}", "Set the key in the environment, or choose another CLAWSITE_MODEL."
+        )
+    if model == DEMO_MODEL:
+        todo = "For a real one set CLAWSITE_MODEL and its key, such as OPENAI_API_KEY."
+        return Finding("model", "ok", f"{model}: the built-in demo, needs no key", todo)
+    return Finding("model", "ok", f"{model}, credentials found")
 
 
 BASIC: list[Callable[[ModuleType], Finding]] = [

@@ -28,7 +28,10 @@ class CommandFailed(Exception):
 def run_plain(module: ModuleType, name: str, arguments: list[str], program: str = "claw") -> int:
     """Parse the arguments and run; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog=f"{program} {name}", description=module.HELP, epilog=module.EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"{program} {name}",
+        description=module.HELP,
+        epilog=module.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
     return int(module.run(parser.parse_args(arguments)))

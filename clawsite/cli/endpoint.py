@@ -46,7 +46,9 @@ def token() -> str:
             code=NOT_REACHABLE,
         ) from None
     except OSError as error:
-        raise CommandFailed(f"cannot read {file}: {error.strerror}. Use the account that runs the gateway, or a personal token.") from error
+        raise CommandFailed(
+            f"cannot read {file}: {error.strerror}. Use the account that runs the gateway, or a personal token."
+        ) from error
 
 
 def talk(conversation: Coroutine[Any, Any, int]) -> int:
@@ -54,9 +56,11 @@ def talk(conversation: Coroutine[Any, Any, int]) -> int:
     try:
         return asyncio.run(conversation)
     except Unreachable as error:
-        raise CommandFailed(f"{error}. Is it running? Start it with `claw serve`; `claw doctor` says more.", code=NOT_REACHABLE) from error
+        raise CommandFailed(
+            f"{error}. Is it running? Start it with `claw serve`; `claw doctor` says more.", code=NOT_REACHABLE
+        ) from error
     except GatewayError as error:
-        if error.message_is_about_auth:
+        if error.is_about_auth:
             raise CommandFailed(
                 f"the gateway refused the token: {error}. Was it started with another CLAWSITE_HOME or CLAWSITE_GATEWAY_TOKEN?"
             ) from error

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from clawsite.cli import endpoint
 from clawsite.cli.printing import event_line
-from clawsite.client import Client
+from clawsite.client import BEGINNING, Client
 
 HELP = "Show the events of a session, and follow them live"
 EXAMPLES = """examples:
@@ -23,7 +23,7 @@ A restart of the gateway does not interrupt --follow: it dials again and goes on
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="KEY", default="agent:main:main", help="session to read (default agent:main:main)")
     parser.add_argument("--follow", action="store_true", help="go on with what happens next")
-    parser.add_argument("--after", type=int, default=0, metavar="CURSOR", help="leave out events up to this cursor")
+    parser.add_argument("--after", type=int, default=BEGINNING, metavar="CURSOR", help="leave out events up to this cursor")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     endpoint.add_arguments(parser)
 

@@ -86,14 +86,15 @@ def _collect_static() -> None:
 
 
 def _first_steps(settings: Any) -> dict[str, Any]:
-    from agents.providers import catalog
+    from agents.models import MAIN
+    from agents.selectors import find_agent, model_of
     from clawsite.accounts import first_admin
     from clawsite.accounts.models import User
 
     link = first_admin.first_admin_link(settings.ALLOWED_ORIGINS[0])
     people = User.objects.filter(is_active=True, is_service=False, is_staff=True).order_by("pk")
     names = list(people.values_list("username", flat=True)[:3])
-    return {"link": link, "people": names, "model": catalog.default_model(), "version": version()}
+    return {"link": link, "people": names, "model": model_of(find_agent(MAIN)), "version": version()}
 
 
 def _as_text(line: dict[str, Any]) -> str:

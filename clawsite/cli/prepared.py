@@ -28,7 +28,9 @@ def static_is_current(settings: ModuleType) -> bool:
         return False
     made = manifest.stat().st_mtime
     folders = [*settings.STATICFILES_DIRS, *(folder / "static" for _, folder in _folders(settings.INSTALLED_APPS))]
-    return all(os.stat(os.path.join(path, file)).st_mtime <= made for top in folders for path, _, files in os.walk(top) for file in files)
+    return all(
+        os.stat(os.path.join(path, file)).st_mtime <= made for top in folders for path, _, files in os.walk(top) for file in files
+    )
 
 
 def _applied(path: Path) -> set[tuple[str, str]]:
@@ -46,7 +48,9 @@ def _applied(path: Path) -> set[tuple[str, str]]:
 
 def _migrations(apps: Iterable[str]) -> set[tuple[str, str]]:
     # The label of each installed app is the last part of its name.
-    return {(app.rsplit(".", 1)[-1], file.stem) for app, folder in _folders(apps) for file in (folder / "migrations").glob("[0-9]*.py")}
+    return {
+        (app.rsplit(".", 1)[-1], file.stem) for app, folder in _folders(apps) for file in (folder / "migrations").glob("[0-9]*.py")
+    }
 
 
 def _folders(apps: Iterable[str]) -> Iterator[tuple[str, Path]]:

@@ -105,7 +105,11 @@ def _what(event: Event) -> str:
         detail = json.dumps(data.get("args", {}), ensure_ascii=False) if head == "start" else result_text(data)
         failed = "failed: " if data.get("isError") else ""
         return f"{head} {data.get('name', '')} {failed}{short(detail, 200)}".rstrip()
-    facts = {name: value for name, value in data.items() if name in ("reason", "kind", "error", "stopReason", "attempt", "aborted") and value}
+    facts = {
+        name: value
+        for name, value in data.items()
+        if name in ("reason", "kind", "error", "stopReason", "attempt", "aborted") and value
+    }
     return " ".join([head, *(f"{name}={short(str(value), 200)}" for name, value in facts.items())])
 
 

@@ -34,7 +34,9 @@ All settings: docs/operating.md
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="worker processes (default 1, enough for 64 runs at a time)")
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="worker processes (default 1, enough for 64 runs at a time)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -77,7 +79,9 @@ def listen(host: str, port: int) -> socket.socket:
                 continue
             if error.errno == errno.EADDRINUSE:
                 raise CommandFailed(trouble.port_in_use(host, port)) from error
-            raise CommandFailed(f"cannot listen on {host}:{port}: {error.strerror}. Check CLAWSITE_HOST and CLAWSITE_PORT.") from error
+            raise CommandFailed(
+                f"cannot listen on {host}:{port}: {error.strerror}. Check CLAWSITE_HOST and CLAWSITE_PORT."
+            ) from error
 
 
 class Service:

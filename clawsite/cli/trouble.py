@@ -6,7 +6,10 @@ from clawsite.infra.environment import SettingsError
 
 # Words of SQLite, PostgreSQL's server and psycopg; first match wins.
 _DATABASE = (
-    (("unable to open database file",), "cannot open the database {name}: does its directory exist, and may this account write there?"),
+    (
+        ("unable to open database file",),
+        "cannot open the database {name}: does its directory exist, and may this account write there?",
+    ),
     (
         ("readonly database", "read-only", "read only"),
         "the database {name} is read-only: make the file and its directory writable for this account.",
@@ -18,7 +21,15 @@ _DATABASE = (
     (("password authentication failed", "no password supplied"), "the database refused the user or password in DATABASE_URL."),
     (('database "',), "the database named in DATABASE_URL does not exist on that server: create it (createdb {name})."),
     (
-        ("connection refused", "could not connect", "connection failed", "couldn't get a connection", "timeout", "translate host", "resolve"),
+        (
+            "connection refused",
+            "could not connect",
+            "connection failed",
+            "couldn't get a connection",
+            "timeout",
+            "translate host",
+            "resolve",
+        ),
         "cannot reach the database in DATABASE_URL: is PostgreSQL running there, and are host and port right?",
     ),
 )

@@ -33,6 +33,11 @@ class Audience:
     def is_followed(self, session_id: str) -> bool:
         return session_id in self._followers
 
+    def follow_key(self, connection: Connection, key: str) -> None:
+        """Follow one's own session of that key, which may not exist yet."""
+        connection.followed_keys.add(key)
+        self.changed()
+
     async def expect(self, user_pk: int) -> None:
         """Learn what a user is a member of, before its first connection is added."""
         if user_pk not in self._by_user:
@@ -76,14 +81,18 @@ class Audience:
             self._members = members
             self.changed()
 
-    def of_session(self, session_id: str, owner: int) -> list[Connection]:
+    def of_session(self, session_id: str, owner: int, key: str) -> list[Connection]:
         """Owner and members wherever they are; who may read everybody's sessions only where they asked to."""
         users = {owner, *self._members.get(session_id, ())}
         chosen = [
             connection
             for user in users
             for connection in self._by_user.get(user, ())
-            if connection.may_read and (not connection.scoped or session_id in connection.followed)
+            if connection.may_read and (not connection.scoped or _asked_for(connection, session_id, owner, key))
         ]
         others = (c for c in self._followers.get(session_id, ()) if c.user_pk not in users)
         return chosen + [connection for connection in others if connection.may_read and connection.sees_all]
+
+
+def _asked_for(connection: Connection, session_id: str, owner: int, key: str) -> bool:
+    return session_id in connection.followed or (connection.user_pk == owner and key in connection.followed_keys)

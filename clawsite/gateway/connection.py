@@ -69,7 +69,8 @@ class Connection:
         self.authority: Authority | None = None
         self.caps: frozenset[str] = frozenset()
         self.connected_ms = 0
-        self.followed: set[str] = set()  # sessions it has subscribed to by name
+        self.followed: set[str] = set()  # ids of sessions it has subscribed to
+        self.followed_keys: set[str] = set()  # the same for own sessions that may not exist yet
         self.scoped = False  # wants only the events of those
         self.held: set[str] = set()  # sessions whose missed events are being sent: live ones wait in the rows
         self.floors: dict[str, int] = {}  # session -> cursor up to which the client has been sent everything from rows

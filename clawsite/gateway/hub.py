@@ -99,7 +99,7 @@ class Hub:
         wire_id = message.get("sessionId") or (stream.name.id if stream and stream.name else message["session"])
         payload = {"sessionKey": message["key"], "sessionId": wire_id, "reason": message["change"], "ts": clock.now_ms()}
         outgoing = Outgoing("sessions.changed", payload, payload)
-        for connection in self.audience.of_session(message["session"], message["owner"]):
+        for connection in self.audience.of_session(message["session"], message["owner"], message["key"]):
             connection.take(outgoing)
 
     def _stream(self, session_id: str) -> Stream:
@@ -156,7 +156,7 @@ class Hub:
     def _tell(self, stream: Stream, told: Iterable[Outgoing]) -> None:
         if stream.version != self.audience.version:
             stream.version = self.audience.version
-            stream.recipients = self.audience.of_session(stream.id, stream.owner)
+            stream.recipients = self.audience.of_session(stream.id, stream.owner, stream.name.key if stream.name else "")
         for outgoing in told:
             for connection in stream.recipients:
                 if connection.held and stream.id in connection.held:

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.alias_generators import to_camel
 
+from clawsite.accounts.models import User
 from clawsite.gateway.authority import Authority
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.runtime import Runtime
@@ -36,7 +37,7 @@ class Call:
     runtime: Runtime
 
     @property
-    def user(self) -> Any:
+    def user(self) -> User:
         return self.authority.user
 
 
@@ -85,8 +86,7 @@ def method(name: str, *, scope: Scope, order: Order | None = None) -> Callable[[
 @functools.cache
 def methods() -> dict[str, Method]:
     """All of them. The first use imports every module of the package `methods`."""
-    from clawsite.gateway import methods as package
-
+    package = importlib.import_module("clawsite.gateway.methods")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return _methods

@@ -12,7 +12,9 @@ _PARENT = "CLAWSITE_PARENT_PID"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def spawn(argv: Sequence[str], *, env: Mapping[str, str], pass_fds: Sequence[int] = (), stdout: int | None = None) -> subprocess.Popen[bytes]:
+def spawn(
+    argv: Sequence[str], *, env: Mapping[str, str], pass_fds: Sequence[int] = (), stdout: int | None = None
+) -> subprocess.Popen[bytes]:
     """Start a child that calls `end_with_parent`.
 
     It gets a session of its own: Ctrl-C in the terminal then reaches the parent alone, which asks its children to end in order.

@@ -47,6 +47,12 @@ class FirstAdminForm(BaseUserCreationForm):  # type: ignore[type-arg]  # generic
         model = User
         fields = ("username",)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # One line instead of Django's seven; the rules themselves stay, and a broken one is named.
+        self.fields["username"].help_text = self.fields["password2"].help_text = ""
+        self.fields["password1"].help_text = _("At least 8 characters, and nothing easily guessed.")
+
 
 @sensitive_post_parameters("password")
 @never_cache

@@ -24,14 +24,16 @@ def fresh_installation(database: None) -> None:
 def new_link() -> str:
     """The digest of a fresh link's token."""
     link = first_admin.first_admin_link("http://127.0.0.1:8765/")
-    assert link and link.startswith("http://127.0.0.1:8765/first-admin/")
+    assert link
+    assert link.startswith("http://127.0.0.1:8765/first-admin/")
     return first_admin.digest_of(link.rstrip("/").rpartition("/")[2])
 
 
 def test_the_link_makes_an_administrator_who_is_no_superuser() -> None:
     user = first_admin.use_link(new_link(), "ada", PASSWORD)
     assert user.check_password(PASSWORD)
-    assert user.is_staff and not user.is_superuser
+    assert user.is_staff
+    assert not user.is_superuser
     assert set(user.groups.values_list("name", flat=True)) == {"Operator", "Approver", "User"}
     assert groups.scopes_of(user) == groups.SCOPES
     assert user.has_perm("accounts.change_user")

@@ -29,8 +29,7 @@ def waits(address: str, account: str = "") -> float:
     try:
         throttle.check(address, account)
     except Unavailable as error:
-        assert error.retry_after_ms
-        return error.retry_after_ms / 1000
+        return (error.retry_after_ms or 0) / 1000
     return 0.0
 
 

@@ -37,7 +37,14 @@ def test_json_lines_hold_the_same_fields(written: io.StringIO, monkeypatch: pyte
     logging.getLogger("clawsite.gateway").warning("socket closed", extra={"user": 3, "code": 1008})
     line = json.loads(written.getvalue())
     assert line.pop("ts").endswith("Z")
-    expected = {"level": "warning", "process": "web", "logger": "clawsite.gateway", "message": "socket closed", "user": 3, "code": 1008}
+    expected = {
+        "level": "warning",
+        "process": "web",
+        "logger": "clawsite.gateway",
+        "message": "socket closed",
+        "user": 3,
+        "code": 1008,
+    }
     assert line == expected
 
 
@@ -53,7 +60,9 @@ def test_a_message_cannot_forge_a_second_record(written: io.StringIO) -> None:
     assert written.getvalue().count("\n") == 1
 
 
-def test_a_traceback_follows_indented_in_text_and_stays_in_the_line_in_json(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_traceback_follows_indented_in_text_and_stays_in_the_line_in_json(
+    written: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
     try:
         raise ValueError("key sk-abcdefgh12345678")
     except ValueError:

@@ -59,7 +59,12 @@ class FakeGateway:
         socket.send(json.dumps({"type": "res", "id": frame["id"], **reply}))
 
     def _hello(self, params: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "hello-ok", "protocol": 4, "policy": {"tickIntervalMs": self.tick_ms}, "auth": {"role": "operator", "scopes": self.scopes}}
+        return {
+            "type": "hello-ok",
+            "protocol": 4,
+            "policy": {"tickIntervalMs": self.tick_ms},
+            "auth": {"role": "operator", "scopes": self.scopes},
+        }
 
     def _missed(self, params: dict[str, Any]) -> dict[str, Any]:
         missed = [frame for frame in self.log if frame["payload"]["cursor"] > params["fromStateVersion"]]
@@ -75,7 +80,15 @@ class FakeGateway:
         """An event that happens and is not sent."""
         self.cursor += 1
         self.run_seq[run_id] = self.run_seq.get(run_id, 0) + 1
-        payload = {"runId": run_id, "seq": self.run_seq[run_id], "stream": stream, "ts": 1, "sessionKey": KEY, "cursor": self.cursor, "data": data}
+        payload = {
+            "runId": run_id,
+            "seq": self.run_seq[run_id],
+            "stream": stream,
+            "ts": 1,
+            "sessionKey": KEY,
+            "cursor": self.cursor,
+            "data": data,
+        }
         frame = {"type": "event", "event": "agent", "payload": payload}
         self.log.append(frame)
         return frame

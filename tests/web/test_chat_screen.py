@@ -80,7 +80,9 @@ def test_an_answer_grows_as_it_arrives_and_stays(opened: Page, gateway: FakeGate
     gateway.says("r1", "morning", 5)
     expect(answers(opened)).to_have_text("Good morning")
     expect(opened.locator(".streaming")).to_have_count(1)
-    gateway.tell("r1", "assistant", messageId="m1", attempt=1, final=True, message={"content": [{"type": "text", "text": "Good morning!"}]})
+    gateway.tell(
+        "r1", "assistant", messageId="m1", attempt=1, final=True, message={"content": [{"type": "text", "text": "Good morning!"}]}
+    )
     end(gateway)
     expect(answers(opened)).to_have_text("Good morning!")
     expect(opened.locator(".streaming")).to_have_count(0)
@@ -93,7 +95,15 @@ def test_what_agents_write_is_text_and_never_markup(opened: Page, gateway: FakeG
     gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta=nasty, offset=0)
     gateway.says("r1", nasty, 0)
     gateway.tell("r1", "tool", phase="start", name=nasty, toolCallId="c1", args={"path": nasty})
-    gateway.tell("r1", "tool", phase="result", name=nasty, toolCallId="c1", isError=True, result={"content": [{"type": "text", "text": nasty}]})
+    gateway.tell(
+        "r1",
+        "tool",
+        phase="result",
+        name=nasty,
+        toolCallId="c1",
+        isError=True,
+        result={"content": [{"type": "text", "text": nasty}]},
+    )
     gateway.tell("r1", "lifecycle", phase="error", error=nasty, kind="unknown")
     expect(opened.locator(".note.bad")).to_contain_text("<script>")
     assert answers(opened).evaluate("e => e.textContent") == nasty
@@ -138,7 +148,16 @@ def test_tool_calls_are_cards_with_arguments_verdict_and_result(opened: Page, ga
     card = opened.locator(".tool")
     expect(card).to_contain_text("running")
     gateway.tell("r1", "tool", phase="update", name="write", toolCallId="c1", partialResult="half")
-    gateway.tell("r1", "tool", phase="result", name="write", toolCallId="c1", isError=False, result={"content": []}, meta={"verdict": "allowed"})
+    gateway.tell(
+        "r1",
+        "tool",
+        phase="result",
+        name="write",
+        toolCallId="c1",
+        isError=False,
+        result={"content": []},
+        meta={"verdict": "allowed"},
+    )
     tool(gateway, "c2", is_error=True, meta={"verdict": "refused", "layer": "agent"}, text="not allowed here")
     tool(gateway, "c3", is_error=True, meta={"verdict": "allowed"})
     expect(card).to_have_count(3)
@@ -156,13 +175,27 @@ def test_stored_messages_look_like_live_ones(chat: Page, gateway: FakeGateway, s
     refused = {"details": {"code": "tool_not_allowed", "layer": "sandbox"}, "isError": True}
     stored = [
         {"role": "user", "messageId": "u1", "runId": "r1", "content": "Read a"},
-        {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "thinking", "thinking": "Hm"}, {"type": "text", "text": "Yes"}, call]},
-        {"role": "toolResult", "runId": "r1", "toolCallId": "c1", "toolName": "read", "content": [{"type": "text", "text": "no"}], **refused},
+        {
+            "role": "assistant",
+            "messageId": "m1",
+            "runId": "r1",
+            "content": [{"type": "thinking", "thinking": "Hm"}, {"type": "text", "text": "Yes"}, call],
+        },
+        {
+            "role": "toolResult",
+            "runId": "r1",
+            "toolCallId": "c1",
+            "toolName": "read",
+            "content": [{"type": "text", "text": "no"}],
+            **refused,
+        },
         {"role": "assistant", "messageId": "m2", "runId": "r1", "content": [{"type": "text", "text": "I may not."}]},
     ]
     gateway.answers["chat.history"] = lambda params: gateway.history(stored)
     open_page(chat, site)
-    expect(chat.locator("#messages")).to_have_text(re.compile(r"Read a.*Thinking.*Hm.*Yes.*read.*refused by sandbox.*I may not\.", re.S))
+    expect(chat.locator("#messages")).to_have_text(
+        re.compile(r"Read a.*Thinking.*Hm.*Yes.*read.*refused by sandbox.*I may not\.", re.S)
+    )
     expect(chat.locator("#stop")).to_be_hidden()
 
 
@@ -170,7 +203,9 @@ def test_opening_the_page_in_mid_answer_shows_what_was_said_and_goes_on(chat: Pa
     for frame in range(3):
         gateway.note("r1", "lifecycle", phase="start", startedAt=frame)
     active = {"runId": "r1", "status": "running", "seq": 3, "messageId": "m1", "text": "So far", "thinking": ""}
-    gateway.answers["chat.history"] = lambda params: gateway.history([], active=active, queued=[{"runId": "r2", "text": "And then?"}])
+    gateway.answers["chat.history"] = lambda params: gateway.history(
+        [], active=active, queued=[{"runId": "r2", "text": "And then?"}]
+    )
     open_page(chat, site)
     expect(answers(chat)).to_have_text("So far")
     gateway.says("r1", ", so good", 6)
@@ -265,7 +300,9 @@ def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_key(opened
 
 
 def test_a_broken_line_is_said_in_words_with_the_time_of_the_next_try(opened: Page, gateway: FakeGateway) -> None:
-    gateway.answers["connect"] = lambda params: (_ for _ in ()).throw(Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000))
+    gateway.answers["connect"] = lambda params: (_ for _ in ()).throw(
+        Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000)
+    )
     gateway.drop()
     expect(opened.locator("#connection")).to_have_text("Connecting…")
     gateway.drop(1013)

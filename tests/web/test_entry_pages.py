@@ -59,7 +59,9 @@ def test_the_form_needs_its_csrf_token(ada: User) -> None:
     assert client.post("/sign-out/").status_code == 403
 
 
-def test_after_too_many_failures_even_the_right_password_has_to_wait(client: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_too_many_failures_even_the_right_password_has_to_wait(
+    client: Client, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(6):
         assert sign_in(client, password="nope").status_code == 400
     asked = []
@@ -89,7 +91,14 @@ def test_an_address_is_not_what_a_client_claims_it_is(client: Client, ada: User,
 
 @pytest.mark.parametrize(
     "elsewhere",
-    ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "http:///evil.example", "\thttps://evil.example"],
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "http:///evil.example",
+        "\thttps://evil.example",
+    ],
 )
 def test_signing_in_never_leads_to_another_site(client: Client, ada: User, elsewhere: str) -> None:
     assert sign_in(client, next=elsewhere)["Location"] == "/"
@@ -113,7 +122,7 @@ def test_signing_out_needs_a_post_and_ends_the_session(client: Client, ada: User
 
 
 def test_a_service_account_cannot_sign_in_even_with_a_password(client: Client) -> None:
-    service = tokens.service_user("gateway")
+    service = tokens.service_user("somebody")
     service.set_password(PASSWORD)
     service.save()
     assert sign_in(client, name=service.username).status_code == 400

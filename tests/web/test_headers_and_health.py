@@ -15,7 +15,18 @@ pytestmark = pytest.mark.usefixtures("database")
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/sign-in/", "/first-admin/", "/admin/", "/healthz", "/readyz", "/nowhere/", "/static/favicon.svg", "/static/js/gateway.js"]
+    "path",
+    [
+        "/",
+        "/sign-in/",
+        "/first-admin/",
+        "/admin/",
+        "/healthz",
+        "/readyz",
+        "/nowhere/",
+        "/static/favicon.svg",
+        "/static/js/gateway.js",
+    ],
 )
 @pytest.mark.parametrize("signed_in", [False, True])
 def test_every_answer_carries_the_strict_policy(client: Client, path: str, signed_in: bool) -> None:

@@ -99,4 +99,5 @@ def test_an_operator_cannot_become_or_touch_a_superuser(page: Page, site: str, a
     page.goto(f"{site}/admin/accounts/user/{root.pk}/change/")
     assert page.locator("input[name=username]").count() == 0
     answer = page.goto(f"{site}/admin/accounts/user/{root.pk}/password/")
-    assert answer and answer.status == 403
+    assert answer
+    assert answer.status == 403

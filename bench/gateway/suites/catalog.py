@@ -1,0 +1,23 @@
+"""Every suite by its name."""
+
+from collections.abc import Awaitable, Callable
+
+from bench.gateway.figures import Result
+from bench.gateway.options import Options
+from bench.gateway.suites import faults, http, load, methods, restarts, starting
+
+Suite = Callable[[Options], Awaitable[Result]]
+
+SUITES: dict[str, Suite] = {
+    "coldstart": starting.coldstart,
+    "connect": starting.connect,
+    "overhead": load.overhead,
+    "throughput": load.throughput,
+    "fanout": load.fanout,
+    "methods": methods.methods,
+    "http": http.http,
+    "faults": faults.faults,
+    "rss": starting.rss,
+    "crash": restarts.crash,
+    "approval": restarts.approval,
+}

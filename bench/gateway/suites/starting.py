@@ -1,0 +1,56 @@
+"""How long a start and a connection take, and what an idle gateway holds."""
+
+import asyncio
+import time
+
+from bench.gateway.client import Gateway, connect_when_up, session_key
+from bench.gateway.figures import Result, milliseconds
+from bench.gateway.options import Options
+from bench.gateway.processes import Meter, memory
+from bench.gateway.runs import Runs
+
+
+async def coldstart(opt: Options) -> Result:
+    """(a) process start -> first accepted connect, -> first run finished; idle memory. Needs a way to start the gateway."""
+    assert opt.launcher, "coldstart starts the gateway itself: say how with --start"
+    began = time.time()
+    opt.pids = opt.launcher.start()
+    try:
+        gateway = await connect_when_up(opt)
+        connected = time.time() - began
+        run = await Runs(gateway, opt.method).run(session_key(opt, "cold"), "tokens=10")
+        first_run = time.time() - began
+        after_run = memory(opt.pids)
+        with Meter(opt) as meter:
+            await asyncio.sleep(opt.settle)
+        idle = memory(opt.pids)
+        await gateway.close()
+        return {
+            "start_to_connect_s": round(connected, 3),
+            "start_to_first_run_done_s": round(first_run, 3),
+            "first_run_state": run.get("state"),
+            "memory_after_first_run": after_run,
+            "memory_idle": idle,
+            "idle": meter.result,
+        }
+    finally:
+        opt.launcher.stop()
+        opt.pids = []
+
+
+async def connect(opt: Options) -> Result:
+    """(b) TCP + upgrade + challenge + connect + hello-ok."""
+    samples, hello = [], 0
+    with Meter(opt) as meter:
+        for _ in range(opt.n or 100):
+            began = time.time()
+            gateway = await Gateway(opt).connect()
+            samples.append(time.time() - began)
+            hello = gateway.bytes
+            await gateway.close()
+    return {"connect_ms": milliseconds(samples), "hello_bytes": hello, **meter.result}
+
+
+async def rss(opt: Options) -> Result:
+    """(g) memory now."""
+    return {"memory": memory(opt.pids)}

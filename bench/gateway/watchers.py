@@ -1,0 +1,191 @@
+"""Many watching connections in one process of their own, as light as Python allows.
+
+While the run is watched a connection only keeps (time, bytes) of what it reads; frames are cut and parsed when the run is
+over. So neither JSON nor the harness is part of the lag that is measured, and the checks can be thorough all the same.
+A watch has to be over within 30 s: pings are answered before and after it, not during it.
+
+    python -m bench.gateway.watchers        driven over stdin and stdout by WatcherProcess below
+"""
+
+import asyncio
+import gc
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from bench.gateway.client import connect_params
+from bench.gateway.figures import Result
+from bench.gateway.options import Options
+from bench.gateway.watched import Watched, summary
+from bench.gateway.websocket import END_OF_HEADERS, PING, PONG, client_frame, cut_frames, upgrade_request
+
+QUIET_SECONDS = 0.5  # no byte for so long after the end of the run: everything has arrived
+LONGEST_WAIT = 10.0
+
+
+class Watcher(asyncio.Protocol):
+    def __init__(self, opt: Options, url: str) -> None:
+        self.chunks: list[tuple[float, bytes]] = []
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._opt, self._url = opt, url
+        self._buffer = b""
+        self._upgraded = self._watching = False
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]  # uvloop's has the same methods, but is no subclass
+        self._transport.write(upgrade_request(self._url))
+
+    def data_received(self, data: bytes) -> None:
+        if self._watching:
+            self.chunks.append((time.time(), data))
+            return
+        self._buffer += data
+        if not self._upgraded:
+            if END_OF_HEADERS not in self._buffer:
+                return
+            head, _, self._buffer = self._buffer.partition(END_OF_HEADERS)
+            if b" 101 " not in head.split(b"\r\n", 1)[0]:
+                self.ready.set_exception(ConnectionError(head.decode(errors="replace")))
+                return
+            self._upgraded = True
+        used = 0
+        for opcode, begin, end in cut_frames(self._buffer):
+            used = end
+            self._answer(opcode, self._buffer[begin:end])
+        self._buffer = self._buffer[used:]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(ConnectionError("the gateway closed the connection"))
+
+    def _answer(self, opcode: int, payload: bytes) -> None:
+        if opcode == PING:
+            self._transport.write(client_frame(payload, PONG))
+        elif not self.ready.done():
+            frame = orjson.loads(payload)
+            if frame.get("event") == "connect.challenge":
+                self._request("connect", connect_params(self._opt, frame["payload"]))
+            elif frame.get("id") == "connect":
+                if frame["ok"]:
+                    self.ready.set_result(None)
+                else:
+                    self.ready.set_exception(ConnectionError(str(frame.get("error"))))
+
+    def _request(self, method: str, params: dict[str, Any]) -> None:
+        self._transport.write(client_frame(orjson.dumps({"type": "req", "id": method, "method": method, "params": params})))
+
+    def subscribe(self, session: str) -> None:
+        self._request("sessions.messages.subscribe", {"key": session})
+
+    def watch(self) -> None:
+        self._watching = True
+        if self._buffer:
+            self.chunks.append((time.time(), self._buffer))
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+async def open_watchers(opt: Options, count: int) -> list[Watcher]:
+    """In groups, as clients come after a restart; a backlog of connects is another suite's subject."""
+    loop, watchers = asyncio.get_running_loop(), []
+    for first in range(0, count, 20):
+        group = []
+        for number in range(first, min(first + 20, count)):
+            url = opt.urls[number % len(opt.urls)]
+            parts = urlsplit(url)
+            _, watcher = await loop.create_connection(lambda url=url: Watcher(opt, url), parts.hostname, parts.port)  # type: ignore[misc]
+            group.append(watcher)
+        await asyncio.wait_for(asyncio.gather(*(watcher.ready for watcher in group)), 60)
+        watchers += group
+    return watchers
+
+
+async def until_quiet(watchers: Sequence[Watcher]) -> None:
+    deadline = time.time() + LONGEST_WAIT
+    seen = -1
+    while time.time() < deadline:
+        now = sum(len(watcher.chunks) for watcher in watchers)
+        if now == seen:
+            return
+        seen = now
+        await asyncio.sleep(QUIET_SECONDS)
+
+
+async def main() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def command() -> Any:
+        line = await loop.run_in_executor(None, sys.stdin.buffer.readline)
+        return orjson.loads(line) if line else None
+
+    def tell(what: Result) -> None:
+        sys.stdout.buffer.write(orjson.dumps(what) + b"\n")
+        sys.stdout.buffer.flush()
+
+    asked = await command()
+    watchers = await open_watchers(Options(**asked["options"]), asked["count"])
+    if asked["subscribe_to"]:
+        for watcher in watchers:
+            watcher.subscribe(asked["subscribe_to"])
+    await asyncio.sleep(QUIET_SECONDS)  # presence news of all these connections, before the clock runs
+    for watcher in watchers:
+        watcher.watch()
+    gc.collect()
+    gc.disable()  # a collection would look like a lag of every connection
+    tell({"ready": len(watchers)})
+    if (report := await command()) is not None:
+        await until_quiet(watchers)
+        tell(summary([Watched.of(watcher.chunks, report["run"]) for watcher in watchers], report["tokens"]))
+    for watcher in watchers:
+        watcher.close()
+
+
+class WatcherProcess:
+    """The harness's side: start, wait until all watch, end with a report."""
+
+    def __init__(self, opt: Options, count: int, session: str) -> None:
+        self._opt, self._count, self._session = opt, count, session
+        self._process: asyncio.subprocess.Process
+
+    async def start(self) -> None:
+        pipe = asyncio.subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bench.gateway.watchers", stdin=pipe, stdout=pipe, limit=16 << 20
+        )
+        self._opt.helper_pids.append(self._process.pid)
+        options = asdict(replace(self._opt, launcher=None))
+        subscribe_to = self._session if self._opt.subscribe else ""
+        await self._ask({"options": options, "count": self._count, "subscribe_to": subscribe_to})
+
+    async def report(self, run_id: str, tokens: int) -> Result:
+        return await self._ask({"run": run_id, "tokens": tokens})
+
+    async def close(self) -> None:
+        self._opt.helper_pids.remove(self._process.pid)
+        if self._process.returncode is None:
+            self._process.terminate()
+        await self._process.wait()
+
+    async def _ask(self, what: Result) -> Result:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(orjson.dumps(what) + b"\n")
+        line = await asyncio.wait_for(self._process.stdout.readline(), 120)
+        if not line:
+            raise ConnectionError("the watchers ended early; their message is above")
+        told: Result = orjson.loads(line)
+        return told
+
+
+if __name__ == "__main__":
+    import uvloop
+
+    uvloop.run(main())

@@ -1,0 +1,185 @@
+"""One socket to the gateway: handshake, requests with time-outs, events. Knows nothing of Django; `client.py` builds on it."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+PROTOCOL = 4
+REQUEST_SECONDS = 30.0
+HANDSHAKE_SECONDS = 15.0
+TICK_TIMEOUT = 4000  # close code: nothing was heard for two ticks
+
+Frame = dict[str, Any]
+
+
+class GatewayError(Exception):
+    """The gateway's answer was an error frame."""
+
+    def __init__(self, error: dict[str, Any], payload: Any = None) -> None:
+        super().__init__(error.get("message") or "the gateway gave no reason")
+        self.error = error
+        self.code = str(error.get("code", ""))
+        self.retryable = bool(error.get("retryable"))
+        self.retry_after = error.get("retryAfterMs", 0) / 1000
+        self.payload = payload
+
+    @property
+    def is_about_auth(self) -> bool:
+        return str((self.error.get("details") or {}).get("code", "")).startswith("AUTH_")
+
+
+class ConnectionLost(Exception):
+    """The socket ended; what was asked may or may not have been done."""
+
+
+class Unreachable(Exception):
+    """Nobody answers at that address, or not as a gateway does."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the gateway is and who is calling. Without scopes the connection gets all that its account has."""
+
+    url: str
+    token: str = ""
+    client_id: str = "cli"
+    mode: str = "cli"
+    version: str = "1"
+    protocol: int = PROTOCOL
+    scopes: tuple[str, ...] = ()
+    caps: tuple[str, ...] = ("tool-events",)
+
+
+@dataclass
+class _Pending:
+    answer: "asyncio.Future[Frame]"
+    expect_final: bool
+
+
+class Connection:
+    """One open socket. Every event goes to every listener, in order; `None` tells a listener that the socket has ended."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._ids = itertools.count(1)
+        self._pending: dict[str, _Pending] = {}
+        self._listeners: list[asyncio.Queue[Frame | None]] = []
+        self._silence = HANDSHAKE_SECONDS
+        self._reader: asyncio.Task[None] | None = None
+        self.hello: dict[str, Any] = {}
+        self.lost_because: str | None = None
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint) -> "Connection":
+        try:
+            # The gateway sends a tick every 15 s, so pings of our own would add nothing.
+            socket = await connect(
+                endpoint.url, max_size=None, compression=None, ping_interval=None, open_timeout=HANDSHAKE_SECONDS
+            )
+        except (OSError, InvalidHandshake, TimeoutError) as error:
+            raise Unreachable(f"no gateway answers at {endpoint.url}: {error or type(error).__name__}") from error
+        connection = cls(socket)
+        try:
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                await socket.recv()  # connect.challenge; its nonce is for device identities, which we do not have
+                connection._reader = asyncio.create_task(connection._read())
+                connection.hello = await connection.request("connect", _connect_params(endpoint))
+        except (ConnectionClosed, ConnectionLost, TimeoutError) as error:
+            await socket.close()
+            raise Unreachable(f"{endpoint.url} ended the handshake: {error or 'it took too long'}") from error
+        except GatewayError:
+            await socket.close()
+            raise
+        connection._silence = 2 * connection.hello.get("policy", {}).get("tickIntervalMs", 30_000) / 1000
+        return connection
+
+    async def request(
+        self, method: str, params: dict[str, Any] | None = None, *, timeout: float = REQUEST_SECONDS, expect_final: bool = False
+    ) -> Any:
+        """The payload of the answer. `expect_final` passes over `accepted` and waits for the second answer of `agent`."""
+        if self.lost_because is not None:
+            raise ConnectionLost(self.lost_because)
+        number = str(next(self._ids))
+        pending = self._pending[number] = _Pending(asyncio.get_running_loop().create_future(), expect_final)
+        try:
+            await self._socket.send(json.dumps({"type": "req", "id": number, "method": method, "params": params or {}}))
+            frame = await asyncio.wait_for(pending.answer, timeout)
+        except ConnectionClosed as error:
+            raise ConnectionLost(str(error)) from error
+        finally:
+            self._pending.pop(number, None)
+        if not frame.get("ok"):
+            raise GatewayError(frame.get("error") or {}, frame.get("payload"))
+        return frame.get("payload")
+
+    @contextlib.contextmanager
+    def listen(self) -> "Iterator[asyncio.Queue[Frame | None]]":
+        """A queue of all events from now on."""
+        queue: asyncio.Queue[Frame | None] = asyncio.Queue()
+        if self.lost_because is not None:
+            queue.put_nowait(None)
+        self._listeners.append(queue)
+        try:
+            yield queue
+        finally:
+            self._listeners.remove(queue)
+
+    async def close(self) -> None:
+        await self._socket.close()
+        if self._reader:
+            await asyncio.wait([self._reader])
+
+    async def _read(self) -> None:
+        reason = "the gateway closed the connection"
+        try:
+            while True:
+                async with asyncio.timeout(self._silence):
+                    raw = await self._socket.recv()
+                self._take(json.loads(raw))
+        except TimeoutError:
+            reason = "nothing was heard from the gateway for two ticks"
+            await self._socket.close(TICK_TIMEOUT, "tick timeout")
+        except ConnectionClosed as error:
+            reason = str(error)
+        finally:
+            self._end(reason)
+
+    def _take(self, frame: Frame) -> None:
+        if frame.get("type") == "event":
+            for queue in self._listeners:
+                queue.put_nowait(frame)
+        elif frame.get("type") == "res" and (pending := self._pending.get(frame.get("id", ""))):
+            payload = frame.get("payload")
+            first_of_two = frame.get("ok") and isinstance(payload, dict) and payload.get("status") == "accepted"
+            if not pending.answer.done() and not (pending.expect_final and first_of_two):
+                pending.answer.set_result(frame)
+
+    def _end(self, reason: str) -> None:
+        self.lost_because = reason
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                pending.answer.set_exception(ConnectionLost(reason))
+        for queue in self._listeners:
+            queue.put_nowait(None)
+
+
+def _connect_params(endpoint: Endpoint) -> dict[str, Any]:
+    params: dict[str, Any] = {
+        "minProtocol": endpoint.protocol,
+        "maxProtocol": endpoint.protocol,
+        "client": {"id": endpoint.client_id, "version": endpoint.version, "platform": sys.platform, "mode": endpoint.mode},
+        "role": "operator",
+        "scopes": list(endpoint.scopes),
+        "caps": list(endpoint.caps),
+    }
+    if endpoint.token:
+        params["auth"] = {"token": endpoint.token}
+    return params

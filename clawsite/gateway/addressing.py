@@ -1,0 +1,61 @@
+"""How parameters name a session, common to the methods that take one."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from clawsite.gateway.registry import Call, Params
+from clawsite.infra import db
+from clawsite.infra.errors import InvalidRequest, NotFound
+from clawsite.routing.inbound import Address, find_or_none
+from sessions_app.keys import DEFAULT_AGENT, parse_key
+from sessions_app.models import Session
+
+Key = Annotated[str, Field(min_length=1, max_length=512)]
+Id = Annotated[str, Field(min_length=1, max_length=64)]
+IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ToSession(Params):
+    """`sessionKey` is one of your own; `sessionId` reaches any you may see. Without either: the agent's main session."""
+
+    session_key: Key | None = None
+    session_id: Id | None = None
+    agent_id: Id | None = None
+
+    @property
+    def address(self) -> Address:
+        return Address(self.session_key or "", "" if self.session_key else self.session_id or "", self.agent_id or "")
+
+
+class ByKey(Params):
+    """The same for methods that call it `key`; here one of the two is needed."""
+
+    key: Key | None = None
+    session_id: Id | None = None
+    agent_id: Id | None = None
+
+    @property
+    def address(self) -> Address:
+        if not self.key and not self.session_id:
+            raise InvalidRequest("key is missing: name the session, for example agent:main:main")
+        return Address(self.key or "", "" if self.key else self.session_id or "", self.agent_id or "")
+
+
+async def found(call: Call, address: Address) -> Session:
+    session = await db.read(find_or_none, call.user, address)
+    if session is None:
+        raise NotFound(f"there is no session {address.own_key()!r}")
+    return session
+
+
+def order_of_session(params: dict[str, Any]) -> str:
+    """Requests that name the same session in the same words are begun in their order of arrival."""
+    if isinstance(session_id := params.get("sessionId"), str) and not params.get("sessionKey"):
+        return session_id
+    key, agent = params.get("sessionKey"), params.get("agentId")
+    try:
+        default = agent if isinstance(agent, str) and agent else DEFAULT_AGENT
+        return str(parse_key(key if isinstance(key, str) else "main", default_agent=default))
+    except InvalidRequest:
+        return ""

@@ -1,0 +1,156 @@
+"""`agent` starts a run and answers twice; `agent.wait` waits for one."""
+
+import asyncio
+from typing import Any, Literal
+
+from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
+
+from clawsite.gateway.addressing import IdempotencyKey, ToSession, order_of_session
+from clawsite.gateway.errors import Answered
+from clawsite.gateway.registry import Call, Followed, Params, method
+from clawsite.gateway.run_waits import end_of_run
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import db
+from clawsite.infra.errors import InvalidRequest
+from clawsite.routing.inbound import Inbound, StopAsked, receive
+from sessions_app import selectors
+from sessions_app.models import Run
+from sessions_app.runs import Accepted
+from sessions_app.selectors import RunState
+
+
+class RunWishes(ToSession):
+    """What `agent` and `chat.send` have in common."""
+
+    message: str = Field(max_length=1_000_000)
+    idempotency_key: IdempotencyKey
+    thinking: str | None = Field(None, max_length=16)
+    model: str | None = Field(None, max_length=200)
+    attachments: list[dict[str, Any]] = Field(default_factory=list)
+    deliver: bool | None = None  # answers go to this session and to whoever follows it
+
+    def inbound(self, call: Call, *, timeout: float | None, **options: Any) -> Inbound:
+        if self.attachments:
+            raise InvalidRequest("attachments are not accepted yet; put the text into the message")
+        wishes = {"thinking": self.thinking, "model": self.model, **options}
+        given = {name: value for name, value in wishes.items() if value}
+        return Inbound(call.user, self.message, self.idempotency_key, self.address, given, timeout_seconds=timeout or None)
+
+
+class AgentParams(RunWishes):
+    """`timeout` is in seconds. `history` is protocol 1's: accepted, and not used, because the session has its own."""
+
+    extra_system_prompt: str | None = Field(None, max_length=100_000)
+    timeout: float | None = Field(None, ge=0, le=86_400)
+    lane: Literal["main"] | None = None
+    label: str | None = Field(None, max_length=512)
+    channel: str | None = Field(None, max_length=64)
+    to: str | None = Field(None, max_length=512)
+    history: list[Any] | None = None
+
+
+class AgentAnswer(TypedDict):
+    """First `accepted` (protocol 1: `pending`), then `ok` with the result (protocol 1: `complete`)."""
+
+    runId: str
+    status: Literal["accepted", "pending", "ok", "complete", "error"]
+    sessionKey: NotRequired[str]
+    acceptedAt: NotRequired[int]
+    summary: NotRequired[str]
+    result: NotRequired[dict[str, Any]]
+
+
+@method("agent", scope=Scope.WRITE, order=order_of_session)
+async def agent(call: Call, params: AgentParams) -> AgentAnswer:
+    """Start a run. Answers twice with the same id: accepted, then how the run ended.
+
+    The idempotency key becomes the run id. The same key again never starts a second run, in any process: it gets the answers
+    of the first. The same key with another body is a CONFLICT.
+    """
+    inbound = params.inbound(call, timeout=params.timeout, extraSystemPrompt=params.extra_system_prompt)
+    try:
+        accepted = await receive(inbound)
+    except StopAsked:
+        raise InvalidRequest("/stop is for chat.send; use chat.abort") from None
+    if accepted.status in Run.ENDED:
+        return final_answer(await db.read(selectors.run_state, call.user, accepted.run_id), call.connection.protocol)
+    first = AgentAnswer(
+        runId=accepted.run_id,
+        status="pending" if call.connection.protocol == 1 else "accepted",
+        sessionKey=accepted.session_key,
+        acceptedAt=accepted.accepted_at_ms,
+    )
+    return Followed(first, lambda: _final(call, accepted))  # type: ignore[return-value]  # the annotation is the wire's shape
+
+
+async def _final(call: Call, accepted: Accepted) -> AgentAnswer:
+    state = await end_of_run(call.runtime.hub.run_waits, call.user, accepted.run_id, accepted.pk)
+    return final_answer(state, call.connection.protocol)
+
+
+def final_answer(state: RunState, protocol: int) -> AgentAnswer:
+    """How a run ended; a failure is raised, with what is known about it."""
+    if state.status == Run.Status.FAILED or state.reason == "timeout":
+        raise failure(state)
+    aborted = state.status == Run.Status.ABORTED
+    meta: dict[str, Any] = {"durationMs": (state.ended_ms or 0) - (state.started_ms or state.accepted_ms)}
+    meta["agentMeta"] = {
+        "sessionId": state.generation_id,
+        "provider": state.model.partition("/")[0],
+        "model": state.model.partition("/")[2] or state.model,
+        "usage": state.usage,
+    }
+    if aborted:
+        meta |= {"aborted": True, "stopReason": state.reason or "rpc"}
+    payloads = [{"text": state.text}] if state.text else []
+    return AgentAnswer(
+        runId=state.run_id,
+        status="complete" if protocol == 1 else "ok",
+        sessionKey=state.session_key,
+        summary="aborted" if aborted else "completed",
+        result={"payloads": payloads, "meta": meta},
+    )
+
+
+def failure(state: RunState) -> Answered:
+    words = state.error or "the run failed"
+    code = "AGENT_TIMEOUT" if state.reason == "timeout" else "UNAVAILABLE"
+    return Answered(code, words, {"runId": state.run_id, "status": "error", "summary": words})
+
+
+class WaitParams(Params):
+    run_id: IdempotencyKey
+    timeout_ms: int = Field(30_000, ge=0, le=86_400_000)
+
+
+class WaitAnswer(TypedDict):
+    runId: str
+    status: Literal["ok", "error", "timeout"]
+    startedAt: NotRequired[int]
+    endedAt: NotRequired[int]
+    error: NotRequired[str]
+    aborted: NotRequired[bool]
+    stopReason: NotRequired[str]
+
+
+@method("agent.wait", scope=Scope.WRITE)
+async def agent_wait(call: Call, params: WaitParams) -> WaitAnswer:
+    """Wait until a run has ended, or until the time is over. A time-out does not stop the run."""
+    state = await db.read(selectors.run_state, call.user, params.run_id)
+    if not state.ended:
+        try:
+            async with asyncio.timeout(params.timeout_ms / 1000):
+                state = await end_of_run(call.runtime.hub.run_waits, call.user, params.run_id, state.pk)
+        except TimeoutError:
+            return WaitAnswer(runId=params.run_id, status="timeout")
+    answer = WaitAnswer(runId=state.run_id, status="error" if state.status == Run.Status.FAILED else "ok")
+    if state.started_ms is not None:
+        answer["startedAt"] = state.started_ms
+    if state.ended_ms is not None:
+        answer["endedAt"] = state.ended_ms
+    if state.status == Run.Status.FAILED:
+        answer["error"] = state.error or "the run failed"
+    if state.status == Run.Status.ABORTED:
+        answer |= {"aborted": True, "stopReason": state.reason or "rpc"}
+    return answer

@@ -1,0 +1,169 @@
+"""The chat of one session: send, read back, stop, put words in."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
+
+from clawsite.gateway.addressing import IdempotencyKey, ToSession, found, order_of_session
+from clawsite.gateway.catch_up import Missed, missed_events
+from clawsite.gateway.events import Message
+from clawsite.gateway.methods.agent import RunWishes, failure
+from clawsite.gateway.registry import Call, method
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import db
+from clawsite.infra.errors import InvalidRequest
+from clawsite.routing.inbound import Address, StopAsked, find_or_none, receive
+from sessions_app import selectors
+from sessions_app.models import Run
+from sessions_app.runs import request_abort
+from sessions_app.sessions import inject_message
+
+
+class SendParams(RunWishes):
+    timeout_ms: int | None = Field(None, ge=0, le=86_400_000)
+
+
+class SendAnswer(TypedDict):
+    """`in_flight` and `ok` answer a repeated key: the run goes on, or has ended."""
+
+    runId: NotRequired[str]
+    status: NotRequired[Literal["started", "in_flight", "ok"]]
+    sessionKey: NotRequired[str]
+    ok: NotRequired[bool]
+    aborted: NotRequired[bool]
+    runIds: NotRequired[list[str]]
+
+
+@method("chat.send", scope=Scope.WRITE, order=order_of_session)
+async def chat_send(call: Call, params: SendParams) -> SendAnswer:
+    """Send a message; the answer comes as `agent` and `chat` events. `/stop` stops the session's runs instead."""
+    timeout = params.timeout_ms / 1000 if params.timeout_ms else None
+    try:
+        accepted = await receive(params.inbound(call, timeout=timeout))
+    except StopAsked:
+        stopped = await _abort(call, params.address, None, "stop")
+        return SendAnswer(ok=True, aborted=stopped["aborted"], runIds=stopped["runIds"])
+    if accepted.status == Run.Status.FAILED:
+        raise failure(await db.read(selectors.run_state, call.user, accepted.run_id))
+    status: Literal["started", "in_flight", "ok"] = "started"
+    if not accepted.created:
+        status = "ok" if accepted.status in Run.ENDED else "in_flight"
+    return SendAnswer(runId=accepted.run_id, status=status, sessionKey=accepted.session_key)
+
+
+class HistoryParams(ToSession):
+    """`before` asks for older messages, `cursor` for the events after it instead of messages."""
+
+    limit: int = Field(200, ge=1, le=1000)
+    before: int | None = Field(None, ge=0)
+    cursor: int | None = Field(None, ge=0)
+
+
+class Queued(TypedDict):
+    runId: str
+    text: str
+    acceptedAt: int
+
+
+class ActiveRun(TypedDict):
+    """The run that has the session's turn, and the answer it is writing: `text` holds everything up to `seq`."""
+
+    runId: str
+    status: Literal["running", "waiting"]
+    seq: int
+    cursor: int
+    messageId: str | None
+    text: str
+    thinking: str
+    startedAt: int | None
+
+
+class HistoryAnswer(Missed):
+    """`cursor` was the head of the session's events before the messages were read: events after it may be news."""
+
+    sessionKey: str
+    sessionId: str | None
+    messages: NotRequired[list[Message]]
+    nextCursor: NotRequired[int | None]
+    queued: NotRequired[list[Queued]]
+    activeRun: NotRequired[ActiveRun | None]
+    thinkingLevel: NotRequired[str]
+    verboseLevel: NotRequired[str]
+
+
+@method("chat.history", scope=Scope.READ)
+async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
+    """The newest messages of a session, oldest first, with what is queued and what is being written now.
+
+    A reply holds at most 768 KiB; `nextCursor` is then the `before` of the next older page. With `cursor` it answers like
+    sessions.history. A session that does not exist yet is empty.
+    """
+    session = await db.read(find_or_none, call.user, params.address)
+    if session is None:
+        return HistoryAnswer(
+            sessionKey=params.address.own_key(), sessionId=None, messages=[], cursor=0, nextCursor=None, queued=[], activeRun=None
+        )
+    answer = HistoryAnswer(sessionKey=session.key, sessionId=str(session.generation_id))
+    if params.cursor is not None:
+        answer.update(await missed_events(call, session, params.cursor, limit=params.limit))  # type: ignore[typeddict-item]
+        return answer
+    page = await db.read(selectors.history, session, limit=params.limit, before=params.before)
+    answer.update(
+        messages=page.messages,  # type: ignore[typeddict-item]  # rows are what they are
+        cursor=page.cursor,
+        nextCursor=page.before,
+        queued=page.queued,  # type: ignore[typeddict-item]
+        activeRun={**page.active, "cursor": page.cursor} if page.active else None,  # type: ignore[typeddict-item]
+    )
+    if session.thinking_level:
+        answer["thinkingLevel"] = session.thinking_level
+    if session.verbose_level:
+        answer["verboseLevel"] = session.verbose_level
+    return answer
+
+
+class AbortParams(ToSession):
+    run_id: IdempotencyKey | None = None
+
+
+class AbortAnswer(TypedDict):
+    ok: Literal[True]
+    aborted: bool
+    runIds: list[str]
+
+
+@method("chat.abort", scope=Scope.WRITE)
+async def chat_abort(call: Call, params: AbortParams) -> AbortAnswer:
+    """Stop the runs of a session, or one of them. A run that a worker is busy with ends when the worker has let go of it."""
+    return await _abort(call, params.address, params.run_id, "rpc")
+
+
+async def _abort(call: Call, address: Address, run_id: str | None, reason: str) -> AbortAnswer:
+    session = await db.read(find_or_none, call.user, address)
+    if session is None:
+        return AbortAnswer(ok=True, aborted=False, runIds=[])
+    if run_id is not None:
+        state = await db.read(selectors.run_state, call.user, run_id)
+        if state.session_id != str(session.id):
+            raise InvalidRequest(f"run {run_id!r} belongs to another session")
+    asked = await db.write(request_abort, user=call.user, session=session, run_id=run_id, reason=reason, key=str(session.id))
+    return AbortAnswer(ok=True, aborted=bool(asked), runIds=[run.run_id for run in asked])
+
+
+class InjectParams(ToSession):
+    message: str = Field(min_length=1, max_length=1_000_000)
+    label: str | None = Field(None, max_length=100)
+
+
+class InjectAnswer(TypedDict):
+    ok: Literal[True]
+    messageId: str
+
+
+@method("chat.inject", scope=Scope.WRITE, order=order_of_session)
+async def chat_inject(call: Call, params: InjectParams) -> InjectAnswer:
+    """Append an assistant message without asking a model. Everybody who follows the session sees it."""
+    session = await found(call, params.address)
+    entry: Any = await db.write(inject_message, call.user, session, params.message, params.label or "", key=str(session.id))
+    return InjectAnswer(ok=True, messageId=entry.message_id)

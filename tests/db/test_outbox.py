@@ -1,0 +1,53 @@
+import pytest
+
+from sessions_app import outbox, runs
+from sessions_app.models import Outbox
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture
+def reply(user, session_of):
+    session = session_of(user)
+    accepted = runs.accept_run(user=user, session=session, run_id="k1", prompt="hi")
+
+    def make(channel="telegram"):
+        outbox.enqueue(run_pk=accepted.pk, session_id=session.id, channel=channel, payloads=[{"text": "one"}, {"text": "two"}])
+
+    return make
+
+
+def test_a_reply_is_stored_once_however_often_it_is_enqueued(reply):
+    reply()
+    reply()
+    assert [row.payload["text"] for row in Outbox.objects.order_by("part")] == ["one", "two"]
+
+
+def test_a_browser_chat_needs_no_delivery(reply):
+    reply("webchat")
+    assert not Outbox.objects.exists()
+
+
+def test_a_reply_is_delivered_by_one_deliverer(reply):
+    reply()
+    first = outbox.take("telegram")
+    assert outbox.take("telegram") == []
+    assert [outbox.delivered(row) for row in first] == [True, True]
+    assert outbox.delivered(first[0]) is False
+
+
+def test_a_deliverer_that_lost_its_lease_cannot_mark_it(reply):
+    reply()
+    stale = outbox.take("telegram", lease_seconds=-1)
+    again = outbox.take("telegram")
+    assert len(again) == 2
+    assert outbox.delivered(stale[0]) is False
+    assert outbox.delivered(again[0]) is True
+
+
+def test_after_five_failures_a_reply_is_given_up(reply):
+    reply()
+    for _ in range(outbox.MOST_ATTEMPTS):
+        for row in outbox.take("telegram"):
+            outbox.failed(row, "no route")
+    assert set(Outbox.objects.values_list("status", "error")) == {("failed", "no route")}

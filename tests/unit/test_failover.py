@@ -1,0 +1,157 @@
+"""One question with its retries: what is tried again, what is told, and what is left of a failed attempt."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from agents.events import AskEvent, AttemptReset, MessageStarted, Replied
+from agents.failover import ask_model
+from agents.messages import UserMessage
+from agents.providers.base import FailureKind, ModelRequest, ProviderError, TextDelta, ThinkingDelta
+from agents.providers.scripted import ScriptedModel, Step, calls, fails, says, thinks
+
+REQUEST = ModelRequest(model="fake-1", messages=(UserMessage("hello"),))
+
+
+class Asking:
+    """`ask_model` with a script, and a clock nobody waits for."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.model = ScriptedModel().script(*steps)
+        self.slept: list[float] = []
+        self.events: list[AskEvent] = []
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    async def run(self, **options: int) -> list[AskEvent]:
+        async for event in ask_model(self.model, REQUEST, new_id=lambda: "m1", sleep=self._sleep, **options):
+            self.events.append(event)
+        self.model.assert_used_up()
+        return self.events
+
+    async def failure(self) -> ProviderError:
+        with pytest.raises(ProviderError) as caught:
+            await self.run()
+        self.model.assert_used_up()
+        return caught.value
+
+
+def shown_text(events: Sequence[AskEvent]) -> str:
+    """What a client shows that follows the rules: a reset voids what came before."""
+    text = ""
+    for event in events:
+        match event:
+            case AttemptReset():
+                text = ""
+            case TextDelta(delta):
+                text += delta
+    return text
+
+
+def reply_of(events: Sequence[AskEvent]) -> Replied:
+    assert isinstance(events[-1], Replied)
+    return events[-1]
+
+
+async def test_an_answer_begins_with_its_name_and_ends_whole() -> None:
+    events = await Asking(thinks("hm") + says("Hel", "lo")).run()
+    assert events[:4] == [MessageStarted("m1", 1), ThinkingDelta("hm"), TextDelta("Hel"), TextDelta("lo")]
+    reply = reply_of(events)
+    assert (reply.message_id, reply.attempt, reply.model, reply.finish_reason) == ("m1", 1, "fake-1", "stop")
+    assert (reply.message.text, reply.message.thinking) == ("Hello", "hm")
+
+
+async def test_a_cut_stream_is_tried_again_and_nothing_is_shown_twice() -> None:
+    asking = Asking(says("Half an ans") + fails("cut"), says("The whole answer"))
+    events = await asking.run()
+    assert AttemptReset("m1", 2, FailureKind.CUT, 0.0) in events
+    assert shown_text(events) == "The whole answer" == reply_of(events).message.text
+    assert reply_of(events).attempt == 2
+    assert asking.slept == []
+
+
+async def test_a_stream_that_is_cut_twice_is_given_up() -> None:
+    failure = await Asking(says("a") + fails("cut"), says("b") + fails("cut", "broke")).failure()
+    assert failure.kind is FailureKind.CUT
+    assert failure.message == "broke (gave up after 2 attempts: cut, cut)"
+
+
+@pytest.mark.parametrize("kind", ["rate_limit", "unavailable", "timeout"])
+async def test_a_busy_provider_is_asked_three_times_with_growing_pauses(kind: str) -> None:
+    asking = Asking(fails(kind), fails(kind), says("at last"))
+    events = await asking.run()
+    resets = [event for event in events if isinstance(event, AttemptReset)]
+    assert [reset.attempt for reset in resets] == [2, 3]
+    assert [reset.delay_s for reset in resets] == asking.slept
+    first, second = asking.slept
+    assert 0.3 < first < 0.7 < 1.4 < second < 2.6
+    assert reply_of(events).attempt == 3
+
+
+async def test_after_the_third_failure_the_error_says_what_was_tried() -> None:
+    failure = await Asking(fails("timeout"), fails("unavailable"), fails("rate_limit", "slow down", status=429)).failure()
+    assert failure.kind is FailureKind.RATE_LIMIT
+    assert failure.status == 429
+    assert failure.message == "slow down (gave up after 3 attempts: timeout, unavailable, rate_limit)"
+
+
+@pytest.mark.parametrize("kind", ["rate_limit", "unavailable", "timeout"])
+async def test_a_provider_that_fails_after_it_began_to_speak_is_not_asked_again(kind: str) -> None:
+    failure = await Asking(says("Well") + fails(kind, "no more")).failure()
+    assert failure.message == "no more"
+
+
+@pytest.mark.parametrize("kind", ["auth", "billing", "context_overflow", "format", "empty"])
+async def test_what_would_fail_again_is_not_tried_again(kind: str) -> None:
+    assert (await Asking(fails(kind)).failure()).kind == kind
+
+
+async def test_retry_after_is_honoured_up_to_ten_seconds() -> None:
+    asking = Asking(fails("rate_limit", retry_after=9.5), says("ok"))
+    await asking.run()
+    assert asking.slept == [9.5]
+
+
+async def test_a_provider_that_wants_a_longer_pause_is_given_up_at_once() -> None:
+    failure = await Asking(fails("rate_limit", retry_after=11)).failure()
+    assert failure.retry_after == 11
+
+
+async def test_cuts_and_busy_providers_have_allowances_of_their_own() -> None:
+    events = await Asking(fails("unavailable"), says("x") + fails("cut"), fails("unavailable"), says("ok")).run()
+    assert reply_of(events).attempt == 4
+
+
+async def test_a_rescued_message_goes_on_counting_its_attempts() -> None:
+    events = await Asking(fails("cut"), says("ok")).run(first_attempt=3)
+    assert events[0] == MessageStarted("m1", 3)
+    assert reply_of(events).attempt == 4
+
+
+async def test_thinking_tags_become_thinking_across_chunk_borders() -> None:
+    events = await Asking(says("<thi", "nk>let me see</th", "ink>\n\nForty", "-two")).run()
+    assert shown_text(events) == "Forty-two" == reply_of(events).message.text
+    assert "".join(event.text for event in events if isinstance(event, ThinkingDelta)) == "let me see"
+    assert reply_of(events).message.thinking == "let me see"
+
+
+async def test_text_held_back_as_a_possible_tag_is_not_lost() -> None:
+    events = await Asking(says("a <thi")).run()
+    assert shown_text(events) == "a <thi" == reply_of(events).message.text
+
+
+async def test_a_broken_attempt_leaves_no_open_tag_behind() -> None:
+    events = await Asking(says("<think>half") + fails("cut"), says("clear")).run()
+    assert reply_of(events).message.text == "clear"
+    assert reply_of(events).message.thinking == ""
+
+
+async def test_an_answer_that_is_all_thinking_is_empty() -> None:
+    assert (await Asking(says("<think>never said")).failure()).kind is FailureKind.EMPTY
+
+
+async def test_an_answer_of_tool_calls_alone_is_an_answer() -> None:
+    events = await Asking(calls("read", path="x")).run()
+    assert reply_of(events).message.tool_calls[0].name == "read"
+    assert reply_of(events).finish_reason == "tool_calls"

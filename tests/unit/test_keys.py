@@ -1,0 +1,38 @@
+import pytest
+
+from clawsite.infra.errors import InvalidRequest
+from sessions_app.keys import main_key, parse_key
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical", "kind"),
+    [
+        ("agent:main:main", "agent:main:main", "main"),
+        ("main", "agent:main:main", "main"),
+        ("AGENT:Main:MAIN", "agent:main:main", "main"),
+        ("agent:ops:telegram:dm:12345", "agent:ops:telegram:dm:12345", "dm"),
+        ("agent:ops:telegram:group:-100:thread:7", "agent:ops:telegram:group:-100:thread:7", "group"),
+        ("agent:main:subagent:6f1c", "agent:main:subagent:6f1c", "subagent"),
+        ("cron:nightly", "agent:main:cron:nightly", "cron"),
+        ("hook:abc", "agent:main:hook:abc", "hook"),
+        ("agent:main:My-Notes", "agent:main:My-Notes", "named"),
+    ],
+)
+def test_a_key_is_read_and_written_in_one_form(text, canonical, kind):
+    key = parse_key(text)
+    assert (str(key), key.kind) == (canonical, kind)
+    assert parse_key(str(key)) == key
+
+
+@pytest.mark.parametrize(
+    "text", ["", "agent:", "agent:main", "agent::x", "agent:main:", "agent:ma in:x", "agent:main:a b", "x\x00y", "k" * 513]
+)
+def test_a_bad_key_is_refused_in_words(text):
+    with pytest.raises(InvalidRequest):
+        parse_key(text)
+
+
+def test_parts_of_a_key_can_be_asked_for():
+    key = parse_key("agent:ops:slack:group:C1:thread:99")
+    assert (key.agent, key.channel, key.thread, key.is_subagent) == ("ops", "slack", "99", False)
+    assert main_key("ops") == "agent:ops:main"

@@ -1,0 +1,283 @@
+"""The conversation: what is asked when, what is carried out, and where it goes on after an interruption."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.events import AskEvent, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
+from agents.loop import LONGEST_CALL_ID, NO_RESULT, converse, unanswered, well_formed, with_unique_ids
+from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.providers.base import FailureKind, ProviderError, TextDelta, Usage
+from tools_app.definition import CallRef, ToolEnded, ToolStarted, text_result
+
+HELLO = UserMessage("hello")
+
+
+def call(call_id: str, name: str = "read") -> ToolCallAsked:
+    return ToolCallAsked(call_id, name, {"path": call_id})
+
+
+def wants(*call_ids: str) -> AssistantMessage:
+    return AssistantMessage("", tool_calls=tuple(call(call_id) for call_id in call_ids))
+
+
+def result(call_id: str, text: str | None = None) -> ToolResultMessage:
+    return ToolResultMessage(call_id, "read", f"result of {call_id}" if text is None else text)
+
+
+class World:
+    """A model with its answers in order, and tools that answer in whatever order they are told to."""
+
+    def __init__(self, *answers: AssistantMessage, park_on: str = "", last_first: bool = False) -> None:
+        self.answers = list(answers)
+        self.asked_with: list[list[Message]] = []
+        self.used: list[list[str]] = []
+        self.closed: list[str] = []
+        self._park_on = park_on
+        self._last_first = last_first
+
+    async def ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
+        try:
+            self.asked_with.append(list(messages))
+            answer = self.answers.pop(0)
+            number = f"m{len(self.asked_with)}"
+            yield MessageStarted(number, 1)
+            if answer.text:
+                yield TextDelta(answer.text)
+            yield Replied(number, 1, answer, Usage(), "demo/test", "stop")
+        finally:
+            self.closed.append("ask")
+
+    async def use(self, calls: Sequence[ToolCallAsked]) -> AsyncGenerator[UseEvent, None]:
+        try:
+            self.used.append([each.id for each in calls])
+            for each in reversed(calls) if self._last_first else calls:
+                ref = CallRef(each.id, each.name, each.arguments)
+                if each.id == self._park_on:
+                    yield Parked("approval")
+                    continue
+                yield ToolStarted(ref)
+                yield ToolEnded(ref, text_result(f"result of {each.id}"))
+        finally:
+            self.closed.append("use")
+
+    async def converse(self, *history: Message, max_turns: int = 50) -> list[LoopEvent]:
+        return [event async for event in converse(history, ask=self.ask, use=self.use, max_turns=max_turns)]
+
+
+def journal_of(events: Sequence[LoopEvent]) -> list[Message]:
+    """What the runner would have stored: answers and results, in the order in which they happened."""
+    stored: list[Message] = []
+    for event in events:
+        match event:
+            case Replied(message=message):
+                stored.append(message)
+            case ToolEnded(ref, outcome):
+                stored.append(ToolResultMessage(ref.id, ref.name, outcome.text, outcome.is_error))
+    return stored
+
+
+async def test_an_answer_without_tool_calls_ends_the_conversation() -> None:
+    world = World(AssistantMessage("hi"))
+    events = await world.converse(HELLO)
+    assert [type(event) for event in events] == [MessageStarted, TextDelta, Replied]
+    assert world.asked_with == [[HELLO]]
+    assert world.used == []
+
+
+async def test_results_go_back_to_the_model_before_it_is_asked_again() -> None:
+    world = World(wants("a", "b"), AssistantMessage("done"))
+    await world.converse(HELLO)
+    assert world.used == [["a", "b"]]
+    assert world.asked_with[1] == [HELLO, wants("a", "b"), result("a"), result("b")]
+
+
+async def test_results_go_back_in_the_models_order_however_they_arrive() -> None:
+    world = World(wants("a", "b", "c"), AssistantMessage("done"), last_first=True)
+    await world.converse(HELLO)
+    assert world.asked_with[1][2:] == [result("a"), result("b"), result("c")]
+
+
+async def test_only_the_missing_calls_are_carried_out_when_a_run_goes_on() -> None:
+    world = World(AssistantMessage("done"))
+    await world.converse(HELLO, wants("a", "b", "c"), result("b"))
+    assert world.used == [["a", "c"]]
+    assert world.asked_with[0][2:] == [result("a"), result("b"), result("c")]
+
+
+async def test_a_call_that_parks_ends_the_loop_without_another_question() -> None:
+    world = World(wants("a", "b"), park_on="b")
+    events = await world.converse(HELLO)
+    assert events[-1] == Parked("approval")
+    assert len(world.asked_with) == 1
+    assert world.closed == ["ask", "use"]
+
+
+async def test_a_history_that_already_ends_with_an_answer_asks_nothing() -> None:
+    world = World()
+    assert await world.converse(HELLO, AssistantMessage("hi")) == []
+
+
+async def test_the_turns_are_limited() -> None:
+    world = World(wants("a"), wants("b"), wants("c"))
+    events = await world.converse(HELLO, max_turns=2)
+    assert events[-1] == TurnsUsedUp(2)
+    assert len(world.asked_with) == 2
+
+
+async def test_a_continued_run_gets_no_fresh_turns() -> None:
+    world = World()
+    events = await world.converse(HELLO, wants("a"), result("a"), wants("b"), max_turns=2)
+    assert world.used == [["b"]]
+    assert events[-1] == TurnsUsedUp(2)
+
+
+async def test_what_the_user_says_next_has_turns_of_its_own() -> None:
+    world = World(AssistantMessage("done"))
+    events = await world.converse(HELLO, wants("a"), result("a"), UserMessage("and now?"), max_turns=1)
+    assert isinstance(events[-1], Replied)
+
+
+async def test_calls_left_over_from_a_run_that_ended_are_never_carried_out() -> None:
+    world = World(AssistantMessage("fine"))
+    await world.converse(HELLO, wants("a", "b"), result("a"), UserMessage("never mind"))
+    assert world.used == []
+    assert world.asked_with[0][2:] == [result("a"), ToolResultMessage("b", "read", NO_RESULT, True), UserMessage("never mind")]
+
+
+async def test_unreadable_arguments_reach_whoever_carries_out_the_call() -> None:
+    broken = ToolCallAsked("a", "read", {}, error="not valid JSON")
+    seen: list[ToolCallAsked] = []
+    world = World(AssistantMessage("", tool_calls=(broken,)), AssistantMessage("sorry"))
+
+    async def use(calls: Sequence[ToolCallAsked]) -> AsyncGenerator[UseEvent, None]:
+        seen.extend(calls)
+        for each in calls:
+            yield ToolEnded(CallRef(each.id, each.name, {}), text_result(each.error, is_error=True))
+
+    events = [event async for event in converse([HELLO], ask=world.ask, use=use)]
+    assert seen == [broken]
+    assert world.asked_with[1][-1] == ToolResultMessage("a", "read", "not valid JSON", True)
+    assert isinstance(events[-1], Replied)
+
+
+async def test_empty_and_repeated_call_ids_are_made_unique_before_anyone_sees_them() -> None:
+    world = World(wants("x", "x", ""), wants("x"), AssistantMessage("done"))
+    events = await world.converse(HELLO)
+    ids = [each.id for event in events if isinstance(event, Replied) for each in event.message.tool_calls]
+    assert len(set(ids)) == 4
+    assert all(ids)
+    assert world.used == [ids[:3], ids[3:]]
+    results = [each.call_id for each in world.asked_with[-1] if isinstance(each, ToolResultMessage)]
+    assert results == ids
+
+
+async def test_a_tool_that_gives_no_result_is_a_bug_and_not_a_silent_gap() -> None:
+    async def use(calls: Sequence[ToolCallAsked]) -> AsyncGenerator[UseEvent, None]:
+        yield ToolStarted(CallRef(calls[0].id, "read", {}))
+
+    with pytest.raises(RuntimeError, match="without a result"):
+        _ = [event async for event in converse([HELLO, wants("a")], ask=World().ask, use=use)]
+
+
+async def test_a_failure_of_the_model_leaves_the_loop_as_it_is() -> None:
+    async def ask(messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
+        yield MessageStarted("m1", 1)
+        raise ProviderError(FailureKind.AUTH, "no key")
+
+    with pytest.raises(ProviderError):
+        _ = [event async for event in converse([HELLO], ask=ask, use=World().use)]
+
+
+async def test_cancelling_the_conversation_closes_the_models_stream() -> None:
+    closed = asyncio.Event()
+    listening = asyncio.Event()
+
+    async def ask(messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
+        try:
+            yield MessageStarted("m1", 1)
+            listening.set()
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    async def read() -> None:
+        async for _ in converse([HELLO], ask=ask, use=World().use):
+            pass
+
+    task = asyncio.create_task(read())
+    await listening.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert closed.is_set()
+
+
+# ---------------------------------------------------------------- properties
+
+turns = st.lists(st.lists(st.sampled_from(["a", "b", "c", "", "d" * 60]), min_size=1, max_size=4), max_size=4)
+
+
+@given(turns=turns, last_first=st.booleans(), data=st.data())
+def test_a_run_resumed_after_any_stored_step_goes_on_as_if_nothing_had_happened(
+    turns: list[list[str]], last_first: bool, data: st.DataObject
+) -> None:
+    answers = [wants(*ids) for ids in turns] + [AssistantMessage("done")]
+
+    async def scenario() -> None:
+        whole = World(*answers, last_first=last_first)
+        journal = journal_of(await whole.converse(HELLO))
+        cut = data.draw(st.integers(0, len(journal)))
+        stored = journal[:cut]
+        resumed = World(*answers[sum(isinstance(each, AssistantMessage) for each in stored) :], last_first=last_first)
+        rest = journal_of(await resumed.converse(HELLO, *stored))
+
+        done = {each.call_id for each in stored if isinstance(each, ToolResultMessage)}
+        repeated = [each for each in rest if isinstance(each, ToolResultMessage) and each.call_id in done]
+        assert repeated == []
+        assert stored + rest == journal
+        if whole.asked_with and resumed.asked_with:
+            assert resumed.asked_with[-1] == whole.asked_with[-1]
+
+    asyncio.run(scenario())
+
+
+messages = st.one_of(
+    st.just(HELLO),
+    st.lists(st.sampled_from("abcd"), max_size=3, unique=True).map(lambda ids: wants(*ids) if ids else AssistantMessage("hm")),
+    st.sampled_from("abcd").map(result),
+)
+
+
+@given(history=st.lists(messages, max_size=12))
+def test_any_history_becomes_one_that_providers_accept(history: list[Message]) -> None:
+    begun = well_formed(history)
+    tidy = well_formed([*begun, *(result(each.id) for each in unanswered(begun))])
+    expected: list[str] = []
+    for message in tidy:
+        if isinstance(message, ToolResultMessage):
+            assert message.call_id == expected.pop(0)
+            continue
+        assert expected == []
+        expected = [each.id for each in message.tool_calls] if isinstance(message, AssistantMessage) else []
+    assert expected == []
+    spoken = [message for message in history if not isinstance(message, ToolResultMessage)]
+    assert [message for message in tidy if not isinstance(message, ToolResultMessage)] == spoken
+    assert well_formed(tidy) == tidy
+
+
+@given(earlier=st.lists(st.text(max_size=45), max_size=6), now=st.lists(st.text(max_size=45), max_size=6))
+def test_call_ids_become_unique_and_short(earlier: list[str], now: list[str]) -> None:
+    before = with_unique_ids(wants(*earlier), [])
+    after = with_unique_ids(wants(*now), [before])
+    ids = [each.id for each in (*before.tool_calls, *after.tool_calls)]
+    assert len(set(ids)) == len(ids)
+    assert all(0 < len(each) <= LONGEST_CALL_ID for each in ids)
+
+
+@given(ids=st.lists(st.text(min_size=1, max_size=LONGEST_CALL_ID), unique=True))
+def test_good_call_ids_are_left_alone(ids: list[str]) -> None:
+    assert with_unique_ids(wants(*ids), []) == wants(*ids)

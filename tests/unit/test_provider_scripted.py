@@ -1,0 +1,46 @@
+"""The scripted model fails loudly when a test and its script disagree."""
+
+import pytest
+
+from agents.messages import UserMessage
+from agents.providers.base import Finished, ModelRequest, ProviderError, StreamEvent, TextDelta, ThinkingDelta
+from agents.providers.scripted import ScriptedModel, calls, fails, says, thinks
+
+REQUEST = ModelRequest(model="m", messages=(UserMessage("hi"),))
+
+
+async def ask(model: ScriptedModel) -> list[StreamEvent]:
+    return [event async for event in model.stream(REQUEST)]
+
+
+async def test_it_streams_its_script_step_by_step() -> None:
+    model = ScriptedModel().script(thinks("hm") + says("a", "b"), calls("read", path="x"))
+    first, second = await ask(model), await ask(model)
+    assert first[:3] == [ThinkingDelta("hm"), TextDelta("a"), TextDelta("b")]
+    assert isinstance(second[-1], Finished)
+    assert second[-1].message.tool_calls[0].arguments == {"path": "x"}
+    assert model.requests == [REQUEST, REQUEST]
+    model.assert_used_up()
+
+
+async def test_being_asked_too_often_is_an_error() -> None:
+    model = ScriptedModel().script(says("once"))
+    await ask(model)
+    with pytest.raises(AssertionError, match="asked 2 times; its script has 1"):
+        await ask(model)
+
+
+async def test_a_script_that_was_not_used_up_is_an_error() -> None:
+    model = ScriptedModel().script(says("once"), says("twice"))
+    await ask(model)
+    with pytest.raises(AssertionError, match="asked 1 times; its script has 2"):
+        model.assert_used_up()
+
+
+async def test_it_can_fail_in_the_middle() -> None:
+    model = ScriptedModel().script(says("half") + fails("cut", "gone"))
+    events = []
+    with pytest.raises(ProviderError, match="gone"):
+        async for event in model.stream(REQUEST):
+            events.append(event)
+    assert events == [TextDelta("half")]

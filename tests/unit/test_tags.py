@@ -1,0 +1,117 @@
+"""Thinking written as text is separated from the answer, wherever the stream happens to be cut."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agents.streaming.tags import TagFilter
+
+
+def filtered(*deltas: str) -> tuple[str, str]:
+    tags = TagFilter()
+    parts = [tags.feed(delta) for delta in deltas] + [tags.flush()]
+    return "".join(visible for visible, _ in parts), "".join(thinking for _, thinking in parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "visible", "thinking"),
+    [
+        ("plain words", "plain words", ""),
+        ("Let me <think>see</think> now.", "Let me  now.", "see"),
+        ("<think>a</think>b<think>c</think>d", "bd", "ac"),
+        ("<thinking>a</thinking>b", "b", "a"),
+        ("<thought>a</thought>b", "b", "a"),
+        ("<antthinking>a</antthinking>b", "b", "a"),
+        ("<THINK>a</Think>b", "b", "a"),
+        ("< think >a< / think >b", "b", "a"),
+        ("<think>a</thinking>b", "b", "a"),
+        ("<final>the answer</final>", "the answer", ""),
+        ("<think>a</think><final>b</final>", "b", "a"),
+        ("<think>never closed", "", "never closed"),
+        ("<think>half a tag</thi", "", "half a tag</thi"),
+        ("no opening</think> tag", "no opening tag", ""),
+        ("<think>a<think>b</think>c", "c", "ab"),
+        ("<think>see <final> there</think>x", "x", "see <final> there"),
+        ("a < b and c <d> e", "a < b and c <d> e", ""),
+        ("<thin> <thinker> <finale>", "<thin> <thinker> <finale>", ""),
+        ("<<think>a</think>", "<", "a"),
+        ("ends with <thi", "ends with <thi", ""),
+        ("<think about it> is prose", "<think about it> is prose", ""),
+        ("<think>\nhm\n</think>\n\nThe answer", "The answer", "\nhm\n"),
+        ("  indented", "  indented", ""),
+        ("one <think>a</think>\n\ntwo", "one \n\ntwo", "a"),
+    ],
+)
+def test_tags_are_taken_out_of_the_text(text: str, visible: str, thinking: str) -> None:
+    assert filtered(text) == (visible, thinking)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the tag `<think>` opens it",
+        "``a ` <think> b`` end",
+        "```\n<think>\nx\n</think>\n```\n",
+        "```html\n<final>x</final>\n```",
+        "  ```\n<think>\n  ```",
+        "> ```\n> <think>\n> ```",
+        "~~~\n<think>\n```\n<think>\n~~~\n",
+        "````\n```\n<think>\n```\n````\n",
+        "```\n<think>\n``` not a closing line\n<think>\n```\n",
+        "```inline``` and `<think>`",
+    ],
+)
+def test_tags_in_code_are_text(text: str) -> None:
+    assert filtered(text) == (text, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [
+        ("`code`<think>a</think>b", "`code`b"),
+        ("```\ncode\n```\n<think>a</think>b", "```\ncode\n```\nb"),
+        ("```\ncode\n```  \n<think>a</think>b", "```\ncode\n```  \nb"),
+        ("~~~\ncode\n~~~~\n<think>a</think>b", "~~~\ncode\n~~~~\nb"),
+        ("```all on one line``` <think>a</think>b", "```all on one line``` b"),
+        ("a single ` backtick\n<think>a</think>b", "a single ` backtick\nb"),
+        ("about ~5 <think>a</think>b", "about ~5 b"),
+    ],
+)
+def test_after_code_tags_count_again(text: str, visible: str) -> None:
+    assert filtered(text) == (visible, "a")
+
+
+def test_an_unclosed_backtick_in_the_thinking_does_not_swallow_the_answer() -> None:
+    assert filtered("<think>the ` character and ```\ncode</think>answer") == ("answer", "the ` character and ```\ncode")
+
+
+def test_text_is_shown_as_soon_as_it_cannot_be_a_tag() -> None:
+    tags = TagFilter()
+    assert tags.feed("a <") == ("a ", "")
+    assert tags.feed("th") == ("", "")
+    assert tags.feed("e") == ("<the", "")
+
+
+PIECES = st.sampled_from(
+    ["<think>", "</think>", "<final>", "</final>", "<THOUGHT >", "</ thinking>", "`", "``", "```", "~~~", "\n", "\n\n", " ", "> "]
+    + ["word", "<", ">", "/", "<th", "a<b", "é", "好", "```py\n", "\n```\n", "\r\n", "~", "\t"]
+)
+TEXTS = st.lists(PIECES, max_size=20).map("".join)
+
+
+@settings(max_examples=400)
+@given(text=TEXTS, data=st.data())
+@example(text="x\n ```\n<think>\n```\n<think>a", data=None)
+def test_any_split_of_the_text_gives_the_same_result(text: str, data: st.DataObject | None) -> None:
+    whole = filtered(text)
+    assert filtered(*text) == whole
+    if data is not None:
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+        edges = [0, *cuts, len(text)]
+        assert filtered(*(text[start:end] for start, end in zip(edges, edges[1:], strict=False))) == whole
+
+
+@given(text=st.text())
+def test_text_without_tags_passes_unchanged(text: str) -> None:
+    harmless = text.replace("<", "")
+    assert filtered(*harmless) == (harmless, "") == filtered(harmless)
