@@ -125,7 +125,7 @@ class Client:
         delay = FIRST_DELAY
         while True:
             # Jitter: after a restart of the gateway its clients come back one after another, not all at once.
-            await asyncio.sleep(delay * random.uniform(0.5, 1))
+            await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311  # not a secret
             delay = min(delay * GROWTH, LONGEST_DELAY)
             try:
                 return await Connection.open(self.endpoint)

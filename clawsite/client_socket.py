@@ -73,6 +73,7 @@ class Connection:
         self._pending: dict[str, _Pending] = {}
         self._listeners: list[asyncio.Queue[Frame | None]] = []
         self._silence = HANDSHAKE_SECONDS
+        self._watchdog = asyncio.timeout(HANDSHAKE_SECONDS)
         self._reader: asyncio.Task[None] | None = None
         self.hello: dict[str, Any] = {}
         self.lost_because: str | None = None
@@ -99,6 +100,7 @@ class Connection:
             await socket.close()
             raise
         connection._silence = 2 * connection.hello.get("policy", {}).get("tickIntervalMs", 30_000) / 1000
+        connection._heard()
         return connection
 
     async def request(
@@ -140,10 +142,10 @@ class Connection:
     async def _read(self) -> None:
         reason = "the gateway closed the connection"
         try:
-            while True:
-                async with asyncio.timeout(self._silence):
-                    raw = await self._socket.recv()
-                self._take(json.loads(raw))
+            async with self._watchdog:
+                while True:
+                    self._take(json.loads(await self._socket.recv()))
+                    self._heard()
         except TimeoutError:
             reason = "nothing was heard from the gateway for two ticks"
             await self._socket.close(TICK_TIMEOUT, "tick timeout")
@@ -151,6 +153,9 @@ class Connection:
             reason = str(error)
         finally:
             self._end(reason)
+
+    def _heard(self) -> None:
+        self._watchdog.reschedule(asyncio.get_running_loop().time() + self._silence)
 
     def _take(self, frame: Frame) -> None:
         if frame.get("type") == "event":

@@ -35,6 +35,7 @@ INSTALLED_APPS = [
     "tools_app",
     "agents",
     "clawsite.gateway",
+    "clawsite.cli",
 ]
 
 MIDDLEWARE = [

@@ -17,7 +17,7 @@ Scope = dict[str, Any]
 Message = dict[str, Any]
 
 
-class GatewayConsumer(AsyncConsumer):
+class GatewayConsumer(AsyncConsumer):  # type: ignore[misc]  # Channels has no types
     # The hub delivers; a channel layer would cost a task and a copy per socket and event.
     channel_layer_alias = None
     _peer: Peer | None = None
@@ -32,28 +32,24 @@ class GatewayConsumer(AsyncConsumer):
                 raise
         finally:
             if self._peer:
-                await self._peer.lost()
+                self._peer.lost()
 
     async def dispatch(self, message: Message) -> None:
         """As in Channels, without closing database connections at every frame: only infra.db has any, on threads of its own."""
-        match message["type"]:
-            case "websocket.connect":
-                await self._open()
-            case "websocket.receive":
-                assert self._peer is not None
-                text = message.get("text")
-                if text is None:
-                    self._peer.binary()
-                else:
-                    await self._peer.text(text)
-            case "websocket.disconnect":
-                raise StopConsumer
+        if message["type"] == "websocket.disconnect":
+            raise StopConsumer
+        if self._peer is None:
+            self._peer = await self._accept()
+            self._peer.greet()
+        elif (text := message.get("text")) is not None:
+            await self._peer.text(text)
+        else:
+            self._peer.binary()
 
-    async def _open(self) -> None:
+    async def _accept(self) -> Peer:
         running = await runtime.running()
         await self.base_send({"type": "websocket.accept"})
-        self._peer = Peer(running, knock_of(self.scope), send=self._text, send_close=self._close, hang_up=self._hang_up)
-        self._peer.greet()
+        return Peer(running, knock_of(self.scope), send=self._text, send_close=self._close, hang_up=self._hang_up)
 
     async def _text(self, text: str) -> None:
         await self.base_send({"type": "websocket.send", "text": text})

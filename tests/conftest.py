@@ -162,3 +162,21 @@ def pytest_runtest_makereport(item, call):
 
         for stack in Stack.running:
             report.sections += stack.report()
+
+
+@pytest.fixture
+async def workshop(database, user, session_of, settings, monkeypatch):
+    """A worker in this process and a model that answers as its prompts say (tests/fake_llm.py)."""
+    from tests import fake_llm
+    from tests.workshop import Workshop
+
+    settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS, settings.DRAIN_SECONDS = 5.0, 1.0, 0.2
+    settings.SWEEP_SECONDS = settings.POLL_SECONDS = 0.1
+    settings.DEFAULT_MODEL = "openai/fake-1"
+    async with fake_llm.serve() as model:
+        monkeypatch.setenv("OPENAI_API_KEY", "x")
+        monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
+        shop = Workshop(model, user, session_of(user))
+        shop.open()
+        yield shop
+        await shop.close()

@@ -365,6 +365,7 @@ async def responses(request: web.Request) -> web.StreamResponse:
             "input_tokens": counts["prompt_tokens"],
             "output_tokens": counts["completion_tokens"],
             "total_tokens": counts["total_tokens"],
+            "input_tokens_details": counts.get("prompt_tokens_details", {"cached_tokens": 0}),
         },
     }
     if not body.get("stream"):

@@ -5,7 +5,7 @@ journal has it: the caller commits there, so that a call found `started` after a
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from itertools import groupby
 from typing import Protocol
 
@@ -14,7 +14,6 @@ from tools_app.definition import Call, CallRef, ToolEnded, ToolEvent, ToolResult
 from tools_app.wrappers import perform, tidy
 
 MAX_TOGETHER = 8  # file work runs on threads, of which a process has few
-
 
 Told = asyncio.Queue[ToolEvent | asyncio.Task[None]]
 
@@ -27,7 +26,7 @@ class Journal(Protocol):
     async def ended(self, call: CallRef, result: ToolResult) -> None: ...
 
 
-async def use_tools(calls: Sequence[AuthorizedCall], *, journal: Journal, abort: asyncio.Event) -> AsyncIterator[ToolEvent]:
+async def use_tools(calls: Sequence[AuthorizedCall], *, journal: Journal, abort: asyncio.Event) -> AsyncGenerator[ToolEvent, None]:
     """Run the calls to their ends. Closing the iterator or cancelling its reader stops what is in flight."""
     for together in _batches(calls):
         told: Told = asyncio.Queue()

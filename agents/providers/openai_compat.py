@@ -16,6 +16,7 @@ from agents.providers.base import FailureKind, ModelRequest, ProviderError, Stre
 from agents.providers.chat_format import Answer, body_of
 from agents.providers.dialect import Dialect, learn
 from agents.providers.failures import failure_of_status, shorten
+from agents.providers.patience import Patience
 from agents.providers.responses_format import ResponsesAnswer, responses_body_of
 
 log = logging.getLogger(__name__)
@@ -40,14 +41,15 @@ class OpenAICompatProvider:
         clock = asyncio.get_running_loop().time
         deadline = clock() + request.timeouts.first_byte
         response, answer = await self._open(request, deadline)
+        patience = Patience(response.content, deadline - clock())
         try:
             ended = response.content_type == "application/json"  # a server that does not stream answers whole
             if ended:
-                answer.read(_json(await _read_whole(response, deadline - clock(), LONGEST_LINE)))
-            rest, patience = b"", deadline - clock()
+                answer.read(_json(await _read_whole(patience, LONGEST_LINE)))
+            rest = b""
             while not ended:
                 try:
-                    chunk = await _read(response, patience)
+                    chunk = await _read(patience)
                 except ProviderError:
                     if answer.finish_reason:
                         break  # only the usage is missing
@@ -69,13 +71,15 @@ class OpenAICompatProvider:
                             answer.read(_json(data))
                 for event in answer.news():
                     yield event
-                patience = AFTER_FINISH_SECONDS if answer.finish_reason else request.timeouts.between_chunks
+                patience.change(AFTER_FINISH_SECONDS if answer.finish_reason else request.timeouts.between_chunks)
             if not ended and not answer.finish_reason:
                 raise ProviderError(FailureKind.CUT, "the stream ended before the answer was complete")
             self._let_go(response)
         except BaseException:
             response.close()  # not complete, failed or abandoned: the server must learn that nobody reads any more
             raise
+        finally:
+            patience.end()
         for event in answer.news():
             yield event
         yield answer.finished()
@@ -108,9 +112,11 @@ class OpenAICompatProvider:
             if response.status == 200 and response.content_type != "text/html":
                 self._dialects[endpoint] = dialect  # only now: a refusal may have quoted the prompt and taught us nonsense
                 return response, kind_of_answer(secret=credentials.api_key)
+            patience = Patience(response.content, deadline - clock())
             try:
-                refusal = await _read_whole(response, deadline - clock(), LONGEST_ERROR)
+                refusal = await _read_whole(patience, LONGEST_ERROR)
             finally:
+                patience.end()
                 response.release()
             if response.status == 200:
                 raise ProviderError(FailureKind.FORMAT, f"{_host(url)} answered with a web page: check the base URL")
@@ -139,20 +145,19 @@ class OpenAICompatProvider:
         task.add_done_callback(self._letting_go.discard)
 
 
-async def _read(response: aiohttp.ClientResponse, seconds: float) -> bytes:
+async def _read(patience: Patience) -> bytes:
     """The next bytes; none at the end."""
     try:
-        async with asyncio.timeout(seconds):
-            return await response.content.readany()
+        return await patience.read()
     except TimeoutError as error:
         raise ProviderError(FailureKind.TIMEOUT, "the model fell silent and the time limit passed") from error
     except (aiohttp.ClientError, OSError) as error:
         raise ProviderError(FailureKind.CUT, "the connection broke in the middle of the answer") from error
 
 
-async def _read_whole(response: aiohttp.ClientResponse, seconds: float, longest: int) -> bytes:
+async def _read_whole(patience: Patience, longest: int) -> bytes:
     body = bytearray()
-    while len(body) < longest and (chunk := await _read(response, seconds)):
+    while len(body) < longest and (chunk := await _read(patience)):
         body += chunk
     return bytes(body)
 

@@ -28,7 +28,9 @@ def _numbers(text: str) -> list[int]:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench.gateway", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="bench.gateway", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("suite", choices=list(SUITES))
     parser.add_argument("--url", dest="urls", type=_words, help="one or more, separated by commas: connections take turns")
     parser.add_argument("--token")
@@ -65,10 +67,10 @@ def main() -> None:
     names = {field.name for field in fields(Options)}
     opt = Options(**{name: value for name, value in vars(given).items() if name in names and value is not None})
     if given.start:
-        opt.launcher = CommandLauncher(shlex.split(given.start), given.start_log)
+        opt.launcher = CommandLauncher(shlex.split(given.start), log=given.start_log)
     results = []
     for _ in range(given.repeat):
-        results.append(asyncio.run(SUITES[given.suite](opt)))  # type: ignore[arg-type]  # every suite is a coroutine function
+        results.append(asyncio.run(SUITES[given.suite](opt)))
         print(json.dumps(results[-1]), file=sys.stderr)
     result = median_of(results) if given.repeat > 1 else results[0]
     print(json.dumps({"suite": given.suite, "urls": opt.urls, "repeat": given.repeat, "result": result}, indent=1))

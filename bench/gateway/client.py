@@ -7,6 +7,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -147,6 +148,13 @@ async def connect_when_up(opt: Options, limit: float = 120) -> Gateway:
             if time.time() > deadline:
                 raise
             await asyncio.sleep(0.02)
+
+
+async def wait_until_up(opt: Options) -> None:
+    """Until every address of the gateway accepts connections."""
+    for url in opt.urls:
+        gateway = await connect_when_up(replace(opt, urls=[url]))
+        await gateway.close()
 
 
 def session_key(opt: Options, name: str) -> str:

@@ -50,8 +50,8 @@ def memory(pids: Iterable[int]) -> Result | None:
 
 def _name(process: psutil.Process) -> str:
     """The command of a gateway process: `web`, `worker`, `serve`; else the program's name."""
-    words = process.cmdline()
-    return next((word for word in words if word in ("serve", "web", "worker", "prepare")), process.name())
+    words: list[str] = process.cmdline()
+    return next((word for word in words if word in ("serve", "web", "worker", "prepare")), str(process.name()))
 
 
 def cpu_seconds(pids: Iterable[int]) -> dict[int, tuple[str, float]]:

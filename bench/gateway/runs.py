@@ -128,7 +128,9 @@ def overhead_of(runs: Sequence[Run], log: dict[str, Record]) -> Result:
     return {
         "ok": len(ok),
         "errors": len(failed),
-        "error_examples": sorted({f"{run.get('state')} {(run.get('payload') or {}).get('errorMessage', '')}"[:160] for run in failed})[:3],
+        "error_examples": sorted(
+            {f"{run.get('state')} {(run.get('payload') or {}).get('errorMessage', '')}"[:160] for run in failed}
+        )[:3],
         "ack_ms": milliseconds(run["ack"] - run["sent"] for run in ok),
         "req_to_llm_ms": milliseconds(model["received"] - run["sent"] for run, model in both),
         "delta_lag_ms": milliseconds(run["first_delta"] - model["first"] for run, model in both if "first_delta" in run),

@@ -26,7 +26,7 @@ class Stream:
 @dataclass
 class Watched:
     frames: int = 0
-    bytes: int = 0
+    size: int = 0  # bytes
     seq_gaps: int = 0  # the connection's own numbering
     run_seq_gaps: int = 0  # the numbering of the run's events
     finals: int = 0
@@ -45,7 +45,7 @@ class Watched:
                 continue
             arrived = chunks[bisect_left(ends, end)][0]  # with the chunk that brought its last byte
             watched.frames += 1
-            watched.bytes += end - begin
+            watched.size += end - begin
             frame = orjson.loads(data[begin:end])
             if (seq := frame.get("seq")) is not None:
                 watched.seq_gaps += last_seq is not None and seq != last_seq + 1
@@ -81,7 +81,7 @@ def summary(all_watched: Sequence[Watched], tokens: int) -> Result:
         "seq_gaps": sum(watched.seq_gaps for watched in all_watched),
         "run_seq_gaps": sum(watched.run_seq_gaps for watched in all_watched),
         "frames": sum(watched.frames for watched in all_watched),
-        "mbytes": round(sum(watched.bytes for watched in all_watched) / 1e6, 2),
+        "mbytes": round(sum(watched.size for watched in all_watched) / 1e6, 2),
     }
     for kind in ("agent", "chat"):
         streams: list[Stream] = [getattr(watched, kind) for watched in all_watched]

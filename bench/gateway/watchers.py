@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,7 +39,6 @@ class Watcher(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self._transport = transport  # type: ignore[assignment]  # uvloop's has the same methods, but is no subclass
         self._transport.write(upgrade_request(self._url))
 
@@ -101,7 +101,8 @@ async def open_watchers(opt: Options, count: int) -> list[Watcher]:
         for number in range(first, min(first + 20, count)):
             url = opt.urls[number % len(opt.urls)]
             parts = urlsplit(url)
-            _, watcher = await loop.create_connection(lambda url=url: Watcher(opt, url), parts.hostname, parts.port)  # type: ignore[misc]
+            connecting = loop.create_connection(partial(Watcher, opt, url), parts.hostname or "", parts.port or 80)
+            _, watcher = await connecting
             group.append(watcher)
         await asyncio.wait_for(asyncio.gather(*(watcher.ready for watcher in group)), 60)
         watchers += group

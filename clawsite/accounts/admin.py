@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import AdminSplitDateTime
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
@@ -70,11 +71,11 @@ class ClawGroupAdmin(GroupAdmin):
         return super().has_delete_permission(request, obj) and (obj is None or obj.name not in GATEWAY_PERMISSIONS)
 
 
-class NewTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only, not when it runs
+class NewTokenForm(forms.ModelForm):
     scopes = forms.MultipleChoiceField(
         label=_("Scopes"), choices=[(scope, scope) for scope in sorted(SCOPES)], widget=forms.CheckboxSelectMultiple
     )
-    expires_at = forms.SplitDateTimeField(label=_("Expires"), initial=default_expiry, widget=admin.widgets.AdminSplitDateTime)
+    expires_at = forms.SplitDateTimeField(label=_("Expires"), initial=default_expiry, widget=AdminSplitDateTime)
 
     class Meta:
         model = AccessToken
@@ -82,7 +83,7 @@ class NewTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the
 
 
 @admin.register(AccessToken)
-class AccessTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class AccessTokenAdmin(admin.ModelAdmin):
     """Tokens are made for oneself only: a token for somebody else would be a way to act in their name."""
 
     list_display = ("name", "user", "prefix", "scopes", "expires_at", "last_used_at", "revoked_at")
@@ -104,7 +105,7 @@ class AccessTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return request.user.has_perm("accounts.delete_accesstoken")
 
     def save_model(self, request: HttpRequest, obj: AccessToken, form: forms.Form, change: bool) -> None:
-        chosen, user = form.cleaned_data, User.objects.get(pk=request.user.pk)
+        chosen, user = form.cleaned_data, User.objects.get(username=request.user.get_username())
         token, secret = issue_token(user, chosen["name"], chosen["scopes"], chosen["expires_at"])
         obj.__dict__.update(token.__dict__)
         request.issued_secret = secret  # type: ignore[attr-defined]  # for the one answer that shows it

@@ -2,8 +2,8 @@
 
 import argparse
 import asyncio
+import io
 import json
-import os
 import sys
 import uuid
 
@@ -41,23 +41,22 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _converse(options: argparse.Namespace, text: str) -> int:
-    with open(os.devnull, "w") as nowhere:
-        printer = AnswerPrinter(nowhere if options.json else sys.stdout, sys.stderr)
-        client = Client(endpoint.endpoint(options), on_lost=lambda reason: printer.note("· connection lost; resuming"))
-        async with client:
-            key = options.session or f"agent:{options.agent}:main"
-            run_id = str(uuid.uuid4())
-            wishes = {"timeout": options.timeout} if options.timeout is not None else {}
-            try:
-                async for event in client.run(text, session_key=key, idempotency_key=run_id, **wishes):
-                    printer.show(event)
-            except asyncio.CancelledError:  # Ctrl-C
-                await _abort(client, key, run_id, printer)
-                printer.aborted = True
+    printer = AnswerPrinter(io.StringIO() if options.json else sys.stdout, sys.stderr)
+    client = Client(endpoint.endpoint(options), on_lost=lambda reason: printer.note("· connection lost; resuming"))
+    key = options.session or f"agent:{options.agent}:main"
+    run_id = str(uuid.uuid4())
+    wishes = {"timeout": options.timeout} if options.timeout is not None else {}
+    async with client:
+        try:
+            async for event in client.run(text, session_key=key, idempotency_key=run_id, **wishes):
+                printer.show(event)
+        except asyncio.CancelledError:  # Ctrl-C
+            await _abort(client, key, run_id, printer)
+            printer.aborted = True
     if options.json:
         _print_result(printer, run_id, key)
     elif printer.error:
-        print(f"claw: {printer.error}", file=sys.stderr)
+        printer.note(f"claw: {printer.error}")
     return 1 if printer.error or printer.aborted else 0
 
 

@@ -18,6 +18,7 @@ from clawsite.cli.command import load_django
 
 Level = Literal["ok", "warn", "fail"]
 
+OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 35)  # UPDATE … RETURNING
 NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "glusterfs", "ceph")
 LOW_DISK, NO_DISK = 1 << 30, 100 << 20
@@ -43,7 +44,7 @@ def examine(settings: ModuleType) -> list[Finding]:
 
 def check_python(_settings: ModuleType) -> Finding:
     version = platform.python_version()
-    if sys.version_info < (3, 11):
+    if sys.version_info < OLDEST_PYTHON:
         return Finding("python", "fail", version, "Clawsite needs Python 3.11 or newer.")
     return Finding("python", "ok", version)
 
@@ -101,15 +102,12 @@ def _is_local(origin: str) -> bool:
 
 
 def check_proxies(settings: ModuleType) -> Finding:
-    trusted = os.environ.get("CLAWSITE_TRUSTED_PROXIES", "")
-    if settings.BEHIND_TLS and not trusted:
-        todo = "Set CLAWSITE_TRUSTED_PROXIES to the proxy's address, so that sign-in limits count clients and not the proxy."
-        return Finding("proxy", "warn", "TLS origins, but no trusted proxy is named", todo)
-    if trusted.strip() == "*":
-        return Finding(
-            "proxy", "warn", "every client may claim any address", "Name the proxy's address in CLAWSITE_TRUSTED_PROXIES."
+    if settings.BEHIND_TLS and not settings.TRUSTED_PROXIES:
+        todo = (
+            "Set CLAWSITE_TRUSTED_PROXIES to how many there are (usually 1), so that sign-in limits count clients, not the proxy."
         )
-    return Finding("proxy", "ok", trusted or "none")
+        return Finding("proxy", "warn", "TLS origins, but no proxy is trusted", todo)
+    return Finding("proxy", "ok", f"{settings.TRUSTED_PROXIES} trusted" if settings.TRUSTED_PROXIES else "none")
 
 
 def check_disk(settings: ModuleType) -> Finding:
@@ -133,7 +131,9 @@ def check_static(settings: ModuleType) -> Finding:
 
 def check_server(settings: ModuleType) -> Finding:
     if "daphne" in settings.INSTALLED_APPS:
-        text = "`runserver` uses daphne, which buffers without limit for a client that does not read (slow-consumer limits do not hold)"
+        text = (
+            "`runserver` uses daphne, which buffers without limit for a client that does not read: slow-consumer limits do not hold"
+        )
         return Finding("server", "warn", text, "Use `claw serve` or `claw web`, which run uvicorn, for anything but development.")
     return Finding("server", "ok", "uvicorn (`claw serve`, `claw web`); under daphne the slow-consumer limits would not hold")
 

@@ -1,4 +1,4 @@
-"""Where the running gateway is and what opens it, for the commands that talk to it. Reads the environment and one file, makes nothing."""
+"""Where the running gateway is and what opens it, for the commands that talk to it. Reads the environment and one file."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ def endpoint(options: argparse.Namespace) -> Endpoint:
 
 def default_url() -> str:
     host = os.environ.get("CLAWSITE_HOST", "127.0.0.1")
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # listening everywhere includes here
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # nothing is bound; everywhere includes here
     return f"ws://{f'[{host}]' if ':' in host else host}:{os.environ.get('CLAWSITE_PORT', '8765')}/ws"
 
 

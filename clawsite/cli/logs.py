@@ -23,7 +23,7 @@ A restart of the gateway does not interrupt --follow: it dials again and goes on
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="KEY", default="agent:main:main", help="session to read (default agent:main:main)")
     parser.add_argument("--follow", action="store_true", help="go on with what happens next")
-    parser.add_argument("--after", type=int, default=BEGINNING, metavar="CURSOR", help="leave out events up to this cursor")
+    parser.add_argument("--after", type=int, metavar="CURSOR", help="leave out events up to this cursor")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     endpoint.add_arguments(parser)
 
@@ -36,8 +36,9 @@ async def _show(options: argparse.Namespace) -> int:
     def lost(reason: str) -> None:
         print(f"claw: connection lost ({reason}); dialling again", file=sys.stderr)
 
+    place = BEGINNING if options.after is None else options.after
     async with Client(endpoint.endpoint(options), patience=math.inf, on_lost=lost) as client:
-        async for event in client.follow(options.session, options.after, live=options.follow):
+        async for event in client.follow(options.session, place, live=options.follow):
             if options.json:
                 print(json.dumps(vars(event), ensure_ascii=False), flush=True)
             else:

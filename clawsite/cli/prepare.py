@@ -11,8 +11,8 @@ from typing import Any
 
 from clawsite.cli.command import load_django, read_settings
 from clawsite.cli.prepared import static_is_current
-from clawsite.infra.version import version
 from clawsite.infra import logs, process
+from clawsite.infra.version import version
 
 HELP = "Migrate the database, collect static files, offer the first sign-in; `serve` does it by itself"
 EXAMPLES = """examples:

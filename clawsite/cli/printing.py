@@ -1,25 +1,32 @@
 """A run's events as text in a terminal: the answer on one stream, everything about it on another. No sockets."""
 
 import json
+import re
 from typing import Any, TextIO
 
 from clawsite.client import Event
 
 SHORT = 100
+# Escape sequences could retitle, clear or answer for the reader's terminal, and a model repeats what a web page told it.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class AnswerPrinter:
     """Writes the answer as it grows. Feed it a run's events in order."""
 
     def __init__(self, answer: TextIO, notes: TextIO) -> None:
-        self.text = ""  # of the messages shown so far
         self.error = ""
         self.aborted = False
         self.usage: dict[str, Any] = {}
         self._answer = answer
         self._notes = notes
         self._message = ("", 0)
+        self._texts: list[str] = []  # of the messages shown so far
         self._at_line_start = True
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(text for text in self._texts if text)
 
     def show(self, event: Event) -> None:
         match event.stream:
@@ -33,28 +40,31 @@ class AnswerPrinter:
     def note(self, line: str) -> None:
         """A line about the run, never inside a line of the answer."""
         self.end_line()
-        self._notes.write(f"{line}\n")
+        self._notes.write(f"{harmless(line)}\n")
         self._notes.flush()
 
     def end_line(self) -> None:
         if not self._at_line_start:
-            self._write("\n")
+            self._put("\n")
 
     def _assistant(self, data: dict[str, Any]) -> None:
         if data.get("reset"):
-            if self._message[0] == data["messageId"] and self._message != ("", 0):
+            if self._message[0] == data["messageId"]:
                 self.note("· the answer broke off; the model is asked again")
-            self._message = (data["messageId"], data["attempt"])
+                self._texts.pop()
+            self._begin(data)
         elif "delta" in data:
-            message = (data["messageId"], data["attempt"])
-            if message != self._message:
-                self.end_line()
-                self._message = message
+            if (data["messageId"], data["attempt"]) != self._message:
+                self._begin(data)
             self._write(data["delta"])
         elif data.get("final") and data["messageId"] != self._message[0]:  # stored without having been streamed
-            self.end_line()
-            self._message = (data["messageId"], data["attempt"])
+            self._begin(data)
             self._write(message_text(data["message"]))
+
+    def _begin(self, data: dict[str, Any]) -> None:
+        self.end_line()
+        self._message = (data["messageId"], data["attempt"])
+        self._texts.append("")
 
     def _tool(self, data: dict[str, Any]) -> None:
         if data["phase"] == "start":
@@ -79,17 +89,19 @@ class AnswerPrinter:
                 self.usage = data.get("usage") or {}
 
     def _write(self, text: str) -> None:
-        if text:
-            self.text += text
-            self._answer.write(text)
-            self._answer.flush()
-            self._at_line_start = text.endswith("\n")
+        self._texts[-1] += text
+        self._put(text)
+
+    def _put(self, text: str) -> None:
+        self._answer.write(harmless(text))
+        self._answer.flush()
+        self._at_line_start = text.endswith("\n") if text else self._at_line_start
 
 
 def event_line(event: Event, clock: str) -> str:
     """One event as one line: time, run, stream, what happened."""
     run = event.run_id[:8] or "-"
-    return f"{clock} {run:<8} {event.stream:<9} {_what(event)}"
+    return harmless(f"{clock} {run:<8} {event.stream:<9} {_what(event)}")
 
 
 def _what(event: Event) -> str:
@@ -111,6 +123,10 @@ def _what(event: Event) -> str:
         if name in ("reason", "kind", "error", "stopReason", "attempt", "aborted") and value
     }
     return " ".join([head, *(f"{name}={short(str(value), 200)}" for name, value in facts.items())])
+
+
+def harmless(text: str) -> str:
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def message_text(message: dict[str, Any]) -> str:

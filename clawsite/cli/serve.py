@@ -58,7 +58,8 @@ def hold(path: Path) -> Any:
             file.seek(0)
             owner = file.read().strip() or "unknown"
             raise CommandFailed(
-                f"already running on {path.parent} as process {owner}. Stop it (kill {owner}), or set CLAWSITE_HOME to another directory."
+                f"already running on {path.parent} as process {owner}. "
+                f"Stop it (kill {owner}), or set CLAWSITE_HOME to another directory."
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -134,22 +135,21 @@ class Service:
         """Run it beside the loop; its lines come in as they are written."""
         env = {**os.environ, "CLAWSITE_GATEWAY_TOKEN": self.settings.GATEWAY_TOKEN}
         self.preparing = process.spawn(self._argv("prepare", "--json"), env=env, stdout=subprocess.PIPE)
-        output = self.preparing.stdout
-        assert output is not None
+        descriptor = self.preparing.stdout.fileno() if self.preparing.stdout else -1
         unread = bytearray()
 
         def on_output() -> None:
-            chunk = os.read(output.fileno(), 65536)
+            chunk = os.read(descriptor, 65536)
             unread.extend(chunk)
             *lines, rest = bytes(unread).split(b"\n")
             unread[:] = rest
             for line in lines:
                 self._on_line(json.loads(line))
             if not chunk:
-                self.supervisor.unwatch(output.fileno())
+                self.supervisor.unwatch(descriptor)
                 self._on_prepared()
 
-        self.supervisor.watch(output.fileno(), on_output)
+        self.supervisor.watch(descriptor, on_output)
 
     def _on_line(self, line: dict[str, Any]) -> None:
         if "step" in line:

@@ -2,10 +2,12 @@
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,8 @@ SIGTERM drains: no new connections, open sockets are told, and it ends within CL
 
 LARGEST_FRAME = 26_214_400 + 1024  # the protocol's limit; the margin lets the gateway itself say that a frame is too large
 
+FAREWELL_SECONDS = 3.0  # of the drain time, for the application to tell its sockets; requests in flight have the rest
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="address to listen on (default CLAWSITE_HOST or 127.0.0.1)")
@@ -40,8 +44,9 @@ def run(options: argparse.Namespace) -> int:
     settings = read_settings()
     logs.configure("web", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
     listener = _listener(options.host or settings.HOST, options.port or settings.PORT, options.fd)
-    from clawsite.asgi import application
+    from django.utils.module_loading import import_string
 
+    application = import_string(settings.ASGI_APPLICATION)  # by name: an entry point does not import its sibling
     if options.server == "daphne":
         _serve_daphne(application, listener)
     else:
@@ -61,7 +66,6 @@ def _listener(host: str, port: int, descriptor: int | None) -> socket.socket:
 def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleType, ready_fd: int | None) -> None:
     import uvicorn
 
-    proxies = os.environ.get("CLAWSITE_TRUSTED_PROXIES", "")
     config = uvicorn.Config(
         application,
         loop="uvloop",
@@ -72,9 +76,8 @@ def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleTy
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=bool(proxies),
-        forwarded_allow_ips=proxies,
-        timeout_graceful_shutdown=int(settings.DRAIN_SECONDS),
+        proxy_headers=False,  # the application reads X-Forwarded-For itself, as far as CLAWSITE_TRUSTED_PROXIES says
+        timeout_graceful_shutdown=max(1, int(settings.DRAIN_SECONDS - FAREWELL_SECONDS)),
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again once it has drained
     _server(config, ready_fd).run(sockets=[listener])
@@ -95,14 +98,15 @@ def _server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.Server":
             for server in self.servers:
                 server.close()
             # uvicorn would close the sockets first and only then tell the application, which could not send anything any more.
-            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
-                await self.lifespan.shutdown()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.lifespan.shutdown(), FAREWELL_SECONDS)
             await super().shutdown(sockets)
 
     return Server(config)
 
 
 def _serve_daphne(application: Any, listener: socket.socket) -> None:
-    from daphne.server import Server
-
-    Server(application, endpoints=[f"fd:fileno={listener.detach()}:domain=INET"], server_name="").run()
+    server = import_module("daphne.server").Server(
+        application, endpoints=[f"fd:fileno={listener.detach()}:domain=INET"], server_name=""
+    )
+    server.run()

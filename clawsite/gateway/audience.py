@@ -88,10 +88,10 @@ class Audience:
             connection
             for user in users
             for connection in self._by_user.get(user, ())
-            if connection.may_read and (not connection.scoped or _asked_for(connection, session_id, owner, key))
+            if connection.authority.may_read and (not connection.scoped or _asked_for(connection, session_id, owner, key))
         ]
         others = (c for c in self._followers.get(session_id, ()) if c.user_pk not in users)
-        return chosen + [connection for connection in others if connection.may_read and connection.sees_all]
+        return chosen + [connection for connection in others if connection.authority.may_read and connection.authority.sees_all]
 
 
 def _asked_for(connection: Connection, session_id: str, owner: int, key: str) -> bool:

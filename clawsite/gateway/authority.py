@@ -31,7 +31,7 @@ class Credential:
 
     kind: Literal["cookie", "api-token", "gateway-token"]
     cookie: str = ""
-    token_id: int | None = None
+    token_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

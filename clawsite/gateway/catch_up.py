@@ -1,10 +1,10 @@
 """What a client missed: the events of a session after the place it remembers, or the honest word that they are gone."""
 
-from typing import Any
+from typing import Any, NotRequired
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
-from clawsite.gateway import wire
+from clawsite.gateway import limits, wire
 from clawsite.gateway.registry import Call
 from clawsite.gateway.wire import SessionName
 from clawsite.infra import db
@@ -34,9 +34,7 @@ async def missed_events(call: Call, session: Session, place: Place, *, limit: in
         return Missed(resync_required=True, reason=found)
     events, cursor, more = found
     name = SessionName(str(session.generation_id), session.key)
-    return Missed(
-        events=[wire.replayed(dict(event), name, call.connection.dialect) for event in events], cursor=cursor, more=more
-    )
+    return Missed(events=[wire.replayed(dict(event), name, call.connection.dialect) for event in events], cursor=cursor, more=more)
 
 
 async def place_of(session: Session, place: Place) -> int | str:
@@ -47,24 +45,22 @@ async def place_of(session: Session, place: Place) -> int | str:
 def _place(session: Session, place: Place) -> int | str:
     # Read before the events: a head that moves on meanwhile only means that there is more.
     head = Session.objects.values_list("cursor", flat=True).get(pk=session.pk)
-    cursor = _cursor(session, place)
+    oldest = selectors.oldest_kept_cursor(session)
+    is_time = isinstance(place, str) and not place.isdecimal()
+    cursor = selectors.cursor_at(session, str(place)) if is_time else int(place)
     if cursor > head:
         return f"cursor {cursor} is ahead of the log, which ends at {head}: it was written in another log"
-    oldest = selectors.oldest_kept_cursor(session)
-    if cursor < oldest - 1:
+    # Of a time before the oldest event nobody can say whether something was kept from then.
+    if cursor < oldest - 1 or (is_time and cursor < oldest and oldest > 1):
         return f"events up to {oldest - 1} are no longer kept"
     return cursor
-
-
-def _cursor(session: Session, place: Place) -> int:
-    if isinstance(place, int):
-        return place
-    return int(place) if place.isdecimal() else selectors.cursor_at(session, place)
 
 
 def _read(session: Session, place: Place, limit: int) -> tuple[list[Any], int, bool] | str:
     cursor = _place(session, place)
     if isinstance(cursor, str):
         return cursor
-    events, more = selectors.events_after(session, cursor, limit=limit)
+    # On the wire each event repeats key and run id, which the rows' own measure leaves out.
+    limit = min(limit, limits.REPLY_BYTES // 3 // (len(session.key) + 200))
+    events, more = selectors.events_after(session, cursor, limit=limit, max_bytes=limits.REPLY_BYTES // 2)
     return list(events), events[-1]["cursor"] if events else cursor, more

@@ -5,9 +5,10 @@ Requests that open runs in the same session keep their order of arrival.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pydantic import ValidationError
@@ -50,24 +51,35 @@ class Dispatcher:
         self._running: set[asyncio.Task[None]] = set()
         self._following: set[asyncio.Task[None]] = set()
         self._last_of: dict[str, asyncio.Event] = {}
+        self._answered = asyncio.Event()
 
-    def submit(self, request: Request) -> None:
-        """Begin to answer; called in order of arrival and never waits."""
+    async def submit(self, request: Request) -> None:
+        """Begin to answer; called for one request after the other, in order of arrival."""
+        await self._have_room()
         if refusal := self._refusal():
-            self._connection.reply_now(_failure(request, refusal))
+            self._connection.line.reply_now(_failure(request, refusal))
             return
         method = registry.methods().get(request.method)
         if method is None:
-            self._connection.reply_now(_failure(request, InvalidRequest(f"unknown method: {request.method}")))
+            self._connection.line.reply_now(_failure(request, InvalidRequest(f"unknown method: {request.method}")))
             return
         order = method.order(request.params or {}) if method.order else None
         before, mine = self._queue_behind(order)
-        _keep(self._running, self._answer(request, method, order, before, mine))
+        _keep(self._running, self._answer(request, method, order, before, mine)).add_done_callback(lambda _: self._answered.set())
 
     def cancel(self) -> None:
         """The client has left: nobody waits for the answers. What has been accepted goes on."""
         for task in [*self._running, *self._following]:
             task.cancel()
+
+    async def _have_room(self) -> None:
+        """A burst of quick requests is taken at the speed of their answers: meanwhile nothing more is read from the socket."""
+        if len(self._running) < limits.REQUESTS_IN_FLIGHT:
+            return
+        self._answered.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limits.SLOT_SECONDS):
+                await self._answered.wait()
 
     def _refusal(self) -> Unavailable | None:
         if wait := self._bucket.wait_ms():
@@ -76,7 +88,9 @@ class Dispatcher:
             words = f"{limits.REQUESTS_IN_FLIGHT} requests are in flight on this connection; wait for some answers"
             return Unavailable(words, retryable=True, retry_after_ms=100)
         if len(self._following) >= limits.FOLLOW_UPS:
-            return Unavailable("too many runs are awaited on this connection; wait for some to end", retryable=True, retry_after_ms=1000)
+            return Unavailable(
+                "too many runs are awaited on this connection; wait for some to end", retryable=True, retry_after_ms=1000
+            )
         return None
 
     def _queue_behind(self, order: str | None) -> tuple[asyncio.Event | None, asyncio.Event | None]:
@@ -94,7 +108,7 @@ class Dispatcher:
                 await before.wait()
             result = await self._call(request, method)
         except SignedOut:
-            self._connection.close(Close.AUTH_CHANGED, "auth changed")
+            self._connection.line.close(Close.AUTH_CHANGED, "auth changed")
             return
         except Exception as error:
             await self._fail(request, error)
@@ -111,15 +125,13 @@ class Dispatcher:
             await self._succeed(request, result)
 
     async def _call(self, request: Request, method: Method) -> Any:
-        assert self._connection.authority is not None
         authority = await self._connection.authority.current()
         if not grants(authority.scopes, method.scope):
             details = {"code": "MISSING_SCOPE", "missingScope": method.scope, "requiredScopes": [method.scope]}
             raise Forbidden(f"missing scope: {method.scope}", details=details)
         params = request.params or {}
-        if request.idempotency_key and "idempotencyKey" not in params:
-            if "idempotency_key" in method.params.model_fields:
-                params = {**params, "idempotencyKey": request.idempotency_key}
+        if request.idempotency_key and "idempotencyKey" not in params and "idempotency_key" in method.params.model_fields:
+            params = {**params, "idempotencyKey": request.idempotency_key}
         try:
             valid = method.params.model_validate(params)
         except ValidationError as error:
@@ -128,7 +140,7 @@ class Dispatcher:
             ) from error
         return await method.handler(Call(self._connection, authority, self._runtime), valid)
 
-    async def _follow(self, request: Request, followed: Followed) -> None:
+    async def _follow(self, request: Request, followed: Followed[Any]) -> None:
         try:
             result = await followed.then()
         except Exception as error:
@@ -143,10 +155,10 @@ class Dispatcher:
         except TypeError as error:  # a result that is not JSON
             await self._fail(request, error)
         else:
-            await self._connection.reply(text)
+            await self._connection.line.reply(text)
 
     async def _fail(self, request: Request, error: Exception) -> None:
-        await self._connection.reply(_failure(request, error))
+        await self._connection.line.reply(_failure(request, error))
 
 
 def _failure(request: Request, error: Exception) -> str:
@@ -154,11 +166,12 @@ def _failure(request: Request, error: Exception) -> str:
     return encode_failure(request.id, describe(error, method=request.method), payload)
 
 
-def _keep(tasks: set[asyncio.Task[None]], work: Any) -> None:
+def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """A task nobody holds may be collected before it ends."""
-    task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+    task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)
+    return task
 
 
 def bad_frame(id: str, message: str) -> str:

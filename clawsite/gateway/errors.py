@@ -34,6 +34,20 @@ class Close(IntEnum):
     TRY_LATER = 1013
     AUTH_CHANGED = 4001
 
+    @property
+    def meaning(self) -> str:
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Close.PROTOCOL: "No protocol version in common.",
+    Close.POLICY: "Bad first frame, failed authentication, foreign origin, no `connect` in time, a client that reads too slowly.",
+    Close.TOO_BIG: "A frame larger than allowed: 64 KiB before `connect`, `policy.maxPayload` after it.",
+    Close.RESTART: "The process ends. Connect again; runs go on.",
+    Close.TRY_LATER: "The database cannot be reached. Connect again after `retryAfterMs`.",
+    Close.AUTH_CHANGED: "Signed out, token revoked or expired, or account closed. Do not connect again with the same credential.",
+}
+
 
 class Answered(ClawError):
     """A failure whose error frame also carries a payload, such as the end of a failed run."""
@@ -63,7 +77,7 @@ def error_shape(
 
 
 def describe(error: Exception, *, method: str) -> dict[str, Any]:
-    """The error frame's `error` for whatever a handler raised. What is not ours to explain is a bug: logged, and named by a reference."""
+    """The error frame's `error` for whatever a handler raised. What nobody can explain is a bug: logged, and told by reference."""
     if isinstance(error, DatabaseError):
         error = db.explain(error) or error
     if isinstance(error, ClawError):

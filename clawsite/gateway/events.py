@@ -1,9 +1,9 @@
 """The events clients are sent: their names and shapes, for the published schema and docs/protocol.md. Nothing is sent here."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 Stream = Literal["lifecycle", "assistant", "thinking", "tool", "compaction", "error"]
 

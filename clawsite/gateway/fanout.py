@@ -80,7 +80,7 @@ def _session(session_id: str) -> SessionFacts | None:
 
 def _cursor_before(session_id: str, since_ms: int) -> int:
     """The last cursor given before a moment; events after it are news to everybody here."""
-    newest = Event.objects.filter(session=session_id).order_by("-cursor").values_list("cursor", "ts")[:FARTHEST_BACK]
+    newest = Event.objects.filter(session_id=UUID(session_id)).order_by("-cursor").values_list("cursor", "ts")[:FARTHEST_BACK]
     oldest = 1
     for cursor, ts in newest:
         if ts < since_ms:
@@ -91,7 +91,7 @@ def _cursor_before(session_id: str, since_ms: int) -> int:
 
 def _run_events(run_pk: int, before_seq: int) -> list[dict[str, Any]]:
     found = Event.objects.filter(run=run_pk, seq__lt=before_seq).order_by("seq")
-    return list(found.values("cursor", "seq", "stream", "ts", "data"))
+    return [dict(event) for event in found.values("cursor", "seq", "stream", "ts", "data")]
 
 
 def _heads(session_ids: Sequence[str], users: Sequence[int]) -> dict[str, int]:
@@ -129,14 +129,14 @@ async def replay(rows: Rows, hub: Heads, connection: Connection, session_id: str
     step in which rows and hub stand at the same place; from there on a floor keeps out what the rows were ahead by.
     """
     try:
-        while not connection.closing:
+        while not connection.line.closing:
             found, more = await rows.events_after(session_id, cursor)
             for event in found:
                 for outgoing in wire.log_event(event, name):
                     encoded = outgoing.encoded(connection.dialect)
                     if encoded is not None and connection.wants(outgoing):
-                        await connection.room_for(encoded.size)
-                        connection.deliver(encoded)
+                        await connection.line.room_for(encoded.size)
+                        connection.line.deliver(encoded)
                 cursor = event["cursor"]
             if not more and cursor >= (hub.head_of(session_id) or 0):
                 connection.floors[session_id] = cursor

@@ -15,6 +15,7 @@ from clawsite.gateway.authority import Authority, Credential, Standing, standing
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.errors import Close, error_shape
 from clawsite.gateway.frames import NEWEST, ConnectParams, Request, choose_protocol, complaint, dialect_of
+from clawsite.gateway.line import Line
 from clawsite.gateway.runtime import Runtime
 from clawsite.gateway.scopes import wanted_scopes
 from clawsite.infra import clock, db
@@ -44,8 +45,8 @@ class Refused(Exception):
         self.reason = message
 
 
-async def shake_hands(connection: Connection, request: Request, knock: Knock, runtime: Runtime) -> dict[str, Any]:
-    """Take a connection in; returns hello-ok. Refused says what to answer and how to close."""
+async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runtime) -> tuple[Connection, dict[str, Any]]:
+    """Take a client in; returns its connection and hello-ok. Refused says what to answer and how to close."""
     params = _connect_params(request)
     protocol = choose_protocol(params.min_protocol, params.max_protocol)
     if protocol is None:
@@ -63,13 +64,17 @@ async def shake_hands(connection: Connection, request: Request, knock: Knock, ru
     except ClawError as error:  # the database is away
         shape = error_shape(Unavailable.code, error.message, retryable=True, retry_after_ms=error.retry_after_ms or 1000)
         raise Refused(error.message, close=Close.TRY_LATER, error=shape) from error
-    connection.protocol, connection.dialect = protocol, dialect_of(protocol)
-    connection.client = params.client
-    connection.caps = frozenset(params.caps)
-    connection.scoped = SCOPED_EVENTS in connection.caps
-    connection.connected_ms = clock.now_ms()
-    connection.authority = Authority(credential, standing, wanted_scopes(params.scopes), look=runtime.look)
-    return _hello(connection, runtime, health, session_id)
+    connection = Connection(
+        line=line,
+        client=params.client,
+        authority=Authority(credential, standing, wanted_scopes(params.scopes), look=runtime.look),
+        protocol=protocol,
+        dialect=dialect_of(protocol),
+        caps=frozenset(params.caps),
+        connected_ms=clock.now_ms(),
+        scoped=SCOPED_EVENTS in params.caps,
+    )
+    return connection, _hello(connection, runtime, health, session_id)
 
 
 def _connect_params(request: Request) -> ConnectParams:
@@ -87,7 +92,9 @@ def _check_origin(params: ConnectParams, knock: Knock) -> None:
         return
     if knock.origin not in settings.ALLOWED_ORIGINS:
         details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED"} if knock.origin is not None else {"code": "AUTH_REQUIRED"}
-        words = "origin not allowed; add it to CLAWSITE_ORIGINS" if knock.origin is not None else "unauthorized: a token is required"
+        words = (
+            "origin not allowed; add it to CLAWSITE_ORIGINS" if knock.origin is not None else "unauthorized: a token is required"
+        )
         raise Refused(words, error=error_shape(InvalidRequest.code, words, details=details))
 
 
@@ -128,7 +135,7 @@ def _by_secret(secret: str, address: str) -> tuple[Credential, Standing, str | N
     if principal is None:
         return None
     standing = Standing.of(principal.user, principal.scopes)
-    return Credential(principal.kind, token_id=principal.token_id), standing, _main_session_id(standing)
+    return Credential(principal.kind, token_id=principal.token_id or 0), standing, _main_session_id(standing)
 
 
 def _by_cookie(cookie: str) -> tuple[Credential, Standing, str | None] | None:
@@ -145,7 +152,6 @@ def _main_session_id(standing: Standing) -> str | None:
 
 def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], session_id: str | None) -> dict[str, Any]:
     """One answer for all protocols: what one of them does not know it passes over."""
-    assert connection.authority is not None
     scopes = sorted(connection.authority.scopes)
     return {
         "type": "hello-ok",
@@ -157,7 +163,7 @@ def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], ses
             "presence": runtime.presence.entries(),
             "health": health,
             "stateVersion": runtime.versions.wire(),
-            "uptimeMs": clock.now_ms() - runtime.started_ms,
+            "uptimeMs": runtime.uptime_ms,
             "sessionDefaults": {
                 "defaultAgentId": DEFAULT_AGENT,
                 "mainKey": "main",
@@ -172,6 +178,6 @@ def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], ses
             "tickIntervalMs": int(limits.TICK_SECONDS * 1000),
         },
         "caps": sorted(connection.caps),
-        "permissions": {scope: True for scope in scopes},
+        "permissions": dict.fromkeys(scopes, True),
         "session": {"sessionId": session_id, "sessionKey": main_key()},
     }

@@ -28,7 +28,9 @@ def snapshot() -> dict[str, Any]:
         "channelLabels": {},
         "heartbeatSeconds": 0,
         "defaultAgentId": DEFAULT_AGENT,
-        "agents": [{"agentId": agent.slug, "name": agent.name, "isDefault": agent.slug == DEFAULT_AGENT} for agent in list_agents()],
+        "agents": [
+            {"agentId": agent.slug, "name": agent.name, "isDefault": agent.slug == DEFAULT_AGENT} for agent in list_agents()
+        ],
         "sessions": {"count": Session.objects.filter(deleted_at__isnull=True).count(), "recent": []},
         "runs": {"accepted": 0, "running": 0, "waiting": 0} | dict(unfinished),
         "workers": Worker.objects.filter(draining=False).count(),

@@ -31,11 +31,12 @@ EventOut = dict[str, Any]
 class Stream:
     """A session as this process has told it."""
 
-    __slots__ = ("busy", "head", "id", "name", "owner", "recipients", "touched", "version", "views", "waiting")
+    __slots__ = ("busy", "head", "id", "name", "opened", "owner", "recipients", "touched", "version", "views", "waiting")
 
     def __init__(self, session_id: str, now: float) -> None:
         self.id = session_id
-        self.name: SessionName | None = None  # None until the row has been read
+        self.name = SessionName("", "")
+        self.opened = False  # its row has been read
         self.owner = 0
         self.head = 0
         self.waiting: list[EventOut] = []  # heard, not yet delivered, by cursor
@@ -47,7 +48,7 @@ class Stream:
 
     def cannot_take(self, event: EventOut) -> bool:
         """Something before this event is missing here, or its data stayed behind because it is large."""
-        if self.name is None or event["cursor"] > self.head + 1 or event["data"] is None:
+        if not self.opened or event["cursor"] > self.head + 1 or event["data"] is None:
             return True
         return event["run"] is not None and event["seq"] > 1 and event["run"] not in self.views
 
@@ -75,7 +76,7 @@ class Hub:
 
     def head_of(self, session_id: str) -> int | None:
         stream = self._streams.get(session_id)
-        return stream.head if stream and stream.name else None
+        return stream.head if stream and stream.opened else None
 
     # Hearing
 
@@ -96,7 +97,7 @@ class Hub:
     def hear_session(self, message: dict[str, Any]) -> None:
         """A session was made, patched, reset or deleted, or its members changed."""
         stream = self._streams.get(message["session"])
-        wire_id = message.get("sessionId") or (stream.name.id if stream and stream.name else message["session"])
+        wire_id = message.get("sessionId") or (stream.name.id if stream and stream.opened else message["session"])
         payload = {"sessionKey": message["key"], "sessionId": wire_id, "reason": message["change"], "ts": clock.now_ms()}
         outgoing = Outgoing("sessions.changed", payload, payload)
         for connection in self.audience.of_session(message["session"], message["owner"], message["key"]):
@@ -122,7 +123,6 @@ class Hub:
     # Telling
 
     def _deliver(self, stream: Stream, event: EventOut) -> None:
-        assert stream.name is not None
         now = stream.touched = self._now()
         stream.head = event["cursor"]
         if event["run"] is None:
@@ -148,7 +148,7 @@ class Hub:
 
         def flush() -> None:
             view.timed = False
-            if not view.ended and stream.name is not None:
+            if not view.ended:
                 self._tell(stream, [wire.chat_event(payload, stream.name) for payload in view.flush(self._now())])
 
         self._later(max(0.0, view.due - self._now()), flush)
@@ -156,7 +156,7 @@ class Hub:
     def _tell(self, stream: Stream, told: Iterable[Outgoing]) -> None:
         if stream.version != self.audience.version:
             stream.version = self.audience.version
-            stream.recipients = self.audience.of_session(stream.id, stream.owner, stream.name.key if stream.name else "")
+            stream.recipients = self.audience.of_session(stream.id, stream.owner, stream.name.key)
         for outgoing in told:
             for connection in stream.recipients:
                 if connection.held and stream.id in connection.held:
@@ -167,7 +167,7 @@ class Hub:
 
     def broadcast(self, outgoing: Outgoing, *, readers_only: bool = True) -> None:
         for connection in self.audience:
-            if connection.may_read or not readers_only:
+            if connection.authority.may_read or not readers_only:
                 connection.take(outgoing)
 
     # Mending
@@ -181,7 +181,7 @@ class Hub:
     async def _read_rows(self, stream: Stream) -> None:
         """Deliver from the rows up to their head, then go on with what has been heard meanwhile."""
         try:
-            if stream.name is None and not await self._open(stream):
+            if not stream.opened and not await self._open(stream):
                 return
             more = True
             while more:
@@ -205,10 +205,10 @@ class Hub:
         if facts is None:  # deleted for good
             self._streams.pop(stream.id, None)
             return False
-        # A stream that was forgotten had been idle for longer than this, so nothing is told twice; a minute for other hosts' clocks.
+        # A stream that was forgotten had been idle for longer, so nothing is told twice; a minute for other hosts' clocks.
         window = clock.now_ms() - int((KEPT_SECONDS - 60) * 1000)
         stream.head = await self._rows.cursor_before(stream.id, max(self.audience.since_ms, window))
-        stream.name, stream.owner = facts.name, facts.owner
+        stream.name, stream.owner, stream.opened = facts.name, facts.owner, True
         return True
 
     async def _deliver_known(self, stream: Stream, event: EventOut) -> None:
@@ -238,10 +238,12 @@ class Hub:
             return
         await self.audience.read_members()
         self._forget_idle()
-        heads = await self._rows.heads([stream.id for stream in self._streams.values() if self._is_watched(stream)], self.audience.users)
+        heads = await self._rows.heads(
+            [stream.id for stream in self._streams.values() if self._is_watched(stream)], self.audience.users
+        )
         for session_id, head in heads.items():
             stream = self._stream(session_id)
-            if not stream.busy and (stream.name is None or head > stream.head or stream.waiting):
+            if not stream.busy and (not stream.opened or head > stream.head or stream.waiting):
                 self._mend(stream)
 
     def _is_watched(self, stream: Stream) -> bool:

@@ -18,6 +18,7 @@ RECHECK_SECONDS = 60.0  # a socket's account, token or sign-in is looked at agai
 MEMBERS_SECONDS = 1.0  # how long a removed member may still see a session if the hint about it was lost
 
 REQUESTS_IN_FLIGHT = 64
+SLOT_SECONDS = 2.0  # a burst waits so long for an answer to make room; only then is a request refused
 FOLLOW_UPS = 1_000  # second answers of `agent` that one socket may wait for
 
 CLOSE_SECONDS = 10.0  # how long a client that does not read may take to receive our close frame
@@ -29,11 +30,12 @@ def handshake_seconds() -> float:
 
 
 def requests_per_second() -> float:
-    return _setting("GATEWAY_REQUESTS_PER_SECOND", 200.0)
+    """A guard against floods of cheap requests; dear ones are held back by the number in flight."""
+    return _setting("GATEWAY_REQUESTS_PER_SECOND", 2_000.0)
 
 
 def requests_burst() -> float:
-    return _setting("GATEWAY_REQUESTS_BURST", 400.0)
+    return _setting("GATEWAY_REQUESTS_BURST", 4_000.0)
 
 
 def _setting(name: str, default: float) -> float:

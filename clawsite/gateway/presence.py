@@ -27,7 +27,7 @@ _CAPABILITIES = {Scope.READ: ["sessions"], Scope.WRITE: ["agent", "send"], Scope
 
 def entry_of(connection: Connection) -> Entry | None:
     client, authority = connection.client, connection.authority
-    if client is None or authority is None or client.mode in NOT_LISTED:
+    if client.mode in NOT_LISTED:
         return None
     entry = {
         "id": client.id,

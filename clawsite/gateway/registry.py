@@ -6,9 +6,10 @@ import inspect
 import pkgutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from clawsite.accounts.models import User
@@ -41,12 +42,15 @@ class Call:
         return self.authority.user
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Followed(Generic[T]):
     """An answer now, and something to do after it; what that returns, unless None, is a second answer with the same id."""
 
-    first: Any
-    then: Callable[[], Awaitable[Any]]
+    first: T
+    then: Callable[[], Awaitable[T | None]]
 
 
 Handler = Callable[[Call, Any], Awaitable[Any]]
@@ -74,13 +78,25 @@ def method(name: str, *, scope: Scope, order: Order | None = None) -> Callable[[
         if name in _methods:
             raise ValueError(f"method {name} is declared twice")
         hints = get_type_hints(handler)
+        result = _on_the_wire(hints["return"])
         description = inspect.getdoc(handler)
         if not description:
             raise ValueError(f"method {name} has no docstring; it is printed in docs/protocol.md")
-        _methods[name] = Method(name, scope, hints["params"], hints["return"], handler, description, order)
+        _methods[name] = Method(name, scope, hints["params"], result, handler, description, order)
         return handler
 
     return declare
+
+
+def _on_the_wire(hint: Any) -> Any:
+    """The shape of a handler's answers, which is also that of a second answer."""
+    if get_origin(hint) is Followed:
+        return get_args(hint)[0]
+    if get_origin(hint) in (Union, UnionType):
+        shapes = {_on_the_wire(part) for part in get_args(hint)}
+        if len(shapes) == 1:
+            return shapes.pop()
+    return hint
 
 
 @functools.cache
@@ -90,7 +106,3 @@ def methods() -> dict[str, Method]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return _methods
-
-
-def result_schema(result: Any) -> dict[str, Any]:
-    return TypeAdapter(result).json_schema(mode="serialization")

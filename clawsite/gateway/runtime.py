@@ -9,8 +9,7 @@ import logging
 import platform
 import socket
 import uuid
-from collections.abc import Coroutine
-from importlib.metadata import version
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from django.conf import settings
@@ -25,6 +24,7 @@ from clawsite.gateway.presence import Presence, Versions
 from clawsite.gateway.wire import Outgoing
 from clawsite.infra import bus, clock, db
 from clawsite.infra.errors import ClawError
+from clawsite.infra.version import version
 
 log = logging.getLogger(__name__)
 
@@ -35,22 +35,29 @@ class Runtime:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.process = uuid.uuid4().hex[:12]
-        self.version = version("clawsite")
+        self.version = version()
         self.started_ms = clock.now_ms()
         self.stopping = False
         self.rows = DatabaseRows()
         self.hub = Hub(self.rows)
         self.versions = Versions()
-        me = {"host": socket.gethostname(), "mode": "gateway", "reason": "self", "version": self.version, "platform": platform.system()}
+        me = {
+            "host": socket.gethostname(),
+            "mode": "gateway",
+            "reason": "self",
+            "version": self.version,
+            "platform": platform.system(),
+        }
         self.presence = Presence(
             self.process, me, self.versions, publish=bus.publish, tell=self.hub.broadcast, later=self.loop.call_later
         )
-        self._health: dict[str, Any] | None = None
+        self._health = health.unreachable("not read yet")
+        self._health_read = float("-inf")
         self._active_sessions = 0
         self._looks: dict[Credential, asyncio.Task[Standing | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: asyncio.Task[None] | None = None
-        self._unsubscribe = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
 
     async def started(self) -> None:
         """Start once; everybody who comes meanwhile waits for the same start."""
@@ -73,12 +80,12 @@ class Runtime:
         connections = list(self.hub.audience)
         for connection in connections:
             connection.take(Outgoing("shutdown", payload, payload))
-            connection.close(Close.RESTART, "service restart")
+            connection.line.close(Close.RESTART, "service restart")
         self.presence.leave()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_SECONDS):
                 for connection in connections:
-                    await connection.written.wait()
+                    await connection.line.ended.wait()
         self._unsubscribe()
         for task in list(self._tasks):
             task.cancel()
@@ -90,7 +97,7 @@ class Runtime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _every(self, seconds: float, work: Any) -> None:
+    async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(seconds)
             try:
@@ -125,16 +132,14 @@ class Runtime:
     def _doubt(self, user_pk: int) -> None:
         self._looks.clear()  # answers under way may be older than the change
         for connection in self.hub.audience.of_user(user_pk):
-            assert connection.authority is not None
             connection.authority.doubt()
             self.spawn(self._look_at(connection))
 
     async def _look_at(self, connection: Connection) -> None:
-        assert connection.authority is not None
         try:
             await connection.authority.current()
         except SignedOut:
-            connection.close(Close.AUTH_CHANGED, "auth changed")
+            connection.line.close(Close.AUTH_CHANGED, "auth changed")
         except ClawError as error:
             log.warning("a credential could not be checked: %s", error.message, extra={"connection": connection.id})
         self.hub.audience.changed()
@@ -144,7 +149,6 @@ class Runtime:
     async def _tick(self) -> None:
         self.presence.tick()
         for connection in self.hub.audience:
-            assert connection.authority is not None
             if connection.authority.due:
                 connection.authority.doubt()
                 self.spawn(self._look_at(connection))
@@ -154,11 +158,14 @@ class Runtime:
             payload = {"ts": clock.now_ms(), "activeSessions": self._active_sessions}
             self.hub.broadcast(Outgoing("tick", payload, payload, droppable=True), readers_only=False)
 
-    async def health(self) -> dict[str, Any]:
+    @property
+    def uptime_ms(self) -> int:
+        return clock.now_ms() - self.started_ms
+
+    async def health(self, *, fresh: bool = False) -> dict[str, Any]:
         """At most a minute old."""
-        if self._health is None or clock.now_ms() - self._health["ts"] > limits.HEALTH_SECONDS * 1000:
+        if fresh or self.loop.time() - self._health_read > limits.HEALTH_SECONDS:
             await self._read_health()
-        assert self._health is not None
         return self._health
 
     async def _read_health(self) -> None:
@@ -166,6 +173,7 @@ class Runtime:
             self._health = await db.read(health.snapshot)
         except ClawError as error:
             self._health = health.unreachable(error.message)
+        self._health_read = self.loop.time()
         self.versions.health += 1
 
     async def _tell_health(self) -> None:

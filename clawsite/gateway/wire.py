@@ -42,7 +42,13 @@ class Outgoing:
 def log_event(event: Payload, session: SessionName) -> list[Outgoing]:
     """An event of the log. Those of a run are `agent` events; those of the session alone are `session` events."""
     if event["runId"] is None:
-        payload = {"sessionKey": session.key, "sessionId": session.id, "cursor": event["cursor"], "ts": event["ts"], **event["data"]}
+        payload = {
+            "sessionKey": session.key,
+            "sessionId": session.id,
+            "cursor": event["cursor"],
+            "ts": event["ts"],
+            **event["data"],
+        }
         return [Outgoing("session", payload, payload, classic_version=event["cursor"])]
     payload = {
         "runId": event["runId"],

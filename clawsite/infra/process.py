@@ -19,7 +19,7 @@ def spawn(
 
     It gets a session of its own: Ctrl-C in the terminal then reaches the parent alone, which asks its children to end in order.
     """
-    return subprocess.Popen(
+    return subprocess.Popen(  # noqa: S603  # the command lines are our own
         argv,
         env={**env, _PARENT: str(os.getpid())},
         pass_fds=pass_fds,

@@ -3,7 +3,7 @@
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
-class HashedAssets(CompressedManifestStaticFilesStorage):
+class HashedAssets(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
     """Also rewrites the imports of our ES modules: a cached module must never load another version's neighbour."""
 
     support_js_module_import_aggregation = True

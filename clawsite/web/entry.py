@@ -10,7 +10,6 @@ from django import forms
 from django.conf import settings
 from django.contrib.auth import login, logout
 from django.contrib.auth.forms import AuthenticationForm, BaseUserCreationForm
-from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -36,9 +35,9 @@ class SignInForm(AuthenticationForm):
         "invalid_login": _("Name and password do not match. Mind upper and lower case in both."),
     }
 
-    def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
+    def confirm_login_allowed(self, user: Any) -> None:
         super().confirm_login_allowed(user)
-        if getattr(user, "is_service", False):
+        if user.is_service:
             raise self.get_invalid_login_error()
 
 

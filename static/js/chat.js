@@ -33,8 +33,8 @@ const list = new SessionList({ gateway, words, mainKey: MAIN, root: at("session-
 
 function showState(state) {
   clearInterval(countdown);
-  const { connecting, ready, offline, outdated, signedOut } = words;
-  const told = { connecting, ready, offline, outdated, "signed-out": signedOut }[state.name];
+  const { connecting, ready, offline, outdated, signedOut, refused } = words;
+  const told = { connecting, ready, offline, outdated, "signed-out": signedOut, refused }[state.name];
   const tell = () => {
     at("connection").textContent = told ?? fill(words.waiting, Math.max(1, Math.ceil((state.until - Date.now()) / 1000)));
   };
@@ -42,6 +42,7 @@ function showState(state) {
   at("connection").dataset.state = state.name;
   if (state.name === "waiting") countdown = setInterval(tell, 1000);
   if (state.name === "signed-out") problem(words.signInAgain);
+  if (state.name === "refused") problem(fill(words.refusedWhy, state.why));
   if (state.name === "outdated") problem(words.reload);
   if (state.name === "ready") connected(state.hello);
 }
@@ -56,7 +57,7 @@ function connected(hello) {
 }
 
 function receive(name, payload) {
-  if (payload.cursor && payload.sessionKey === feed.sessionKey) follow(() => feed.take(payload));
+  if (payload.cursor) follow(() => feed.take(payload));
   // Titles, order and previews change when a run begins or ends, and when a session is made, named or deleted.
   if (/^sessions?\b/.test(name) || ["accepted", "end", "error"].includes(payload.data?.phase)) list.refresh();
 }
@@ -84,8 +85,7 @@ function showEvent(payload) {
   const log = at("log");
   const readingAlong = log.scrollHeight - log.scrollTop - log.clientHeight < AT_THE_END;
   at("welcome").hidden = true;
-  if (payload.change === "reset") transcript.clear();
-  else transcript.apply(payload);
+  transcript.apply(payload);
   if (readingAlong) toTheEnd();
 }
 
@@ -129,8 +129,9 @@ function send(message) {
 /** The run's id is the idempotency key, so sending again after a break never makes a second run. */
 async function deliver(runId, params) {
   try {
-    await gateway.request("chat.send", { ...params, idempotencyKey: runId });
+    const answer = await gateway.request("chat.send", { ...params, idempotencyKey: runId });
     unsent.delete(runId);
+    if (!answer.runId) transcript.unsend(runId); // a command such as /stop: done, and no run
   } catch (error) {
     if (error.code === "DISCONNECTED" || error.code === "TIMEOUT") return; // the next connection sends it again
     unsent.delete(runId);

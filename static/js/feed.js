@@ -6,10 +6,11 @@
  */
 
 export class SessionFeed {
-  /** onHistory({messages, queued, active}) replaces what is shown; onEvent(payload) adds to it. */
+  /** onHistory({messages, queued, activeRun}) replaces what is shown; onEvent(payload) adds to it. */
   constructor({ gateway, sessionKey, onHistory, onEvent }) {
     Object.assign(this, { gateway, sessionKey, onHistory, onEvent });
-    this.cursor = null;
+    this.sessionId = null; // of the session's current generation; null until somebody has written in it
+    this.cursor = null; // last event seen; null when the stored messages have to be read first
     this.runs = new Map(); // run id → last seq seen
     this.early = []; // arrived while catching up
     this.syncing = null;
@@ -29,19 +30,25 @@ export class SessionFeed {
     return this.syncing;
   }
 
-  /** A live event of this session. Returns a promise when it revealed a hole, which is then being closed. */
+  /** A live event. Returns a promise when it revealed a hole, which is then being closed. */
   take(payload) {
-    if (this.closed || (this.cursor === null && !this.syncing)) return null;
+    if (this.closed || !this.#isOurs(payload) || (this.cursor === null && !this.syncing)) return null;
+    if (payload.change === "reset") this.cursor = null; // another generation: what was shown belongs to the last one
     if (this.syncing) {
       this.early.push(payload);
       return null;
     }
-    if (payload.cursor > this.cursor + 1) {
+    if (this.cursor === null || payload.cursor > this.cursor + 1) {
       this.early.push(payload);
       return this.sync();
     }
     this.#apply(payload);
     return null;
+  }
+
+  /** Keys are unique among one's own sessions only; who may see others' too gets events under the same key. */
+  #isOurs({ sessionKey, sessionId, change }) {
+    return sessionKey === this.sessionKey && (!this.sessionId || sessionId === this.sessionId || change === "reset");
   }
 
   async #sync() {
@@ -54,9 +61,10 @@ export class SessionFeed {
   async #load() {
     const history = await this.gateway.request("chat.history", { sessionKey: this.sessionKey, limit: 200 });
     if (this.closed) return;
-    this.cursor = history.cursor ?? 0;
+    this.cursor = history.cursor;
+    this.sessionId = history.sessionId;
     this.runs.clear();
-    if (history.active) this.runs.set(history.active.runId, history.active.seq);
+    if (history.activeRun) this.runs.set(history.activeRun.runId, history.activeRun.seq);
     this.onHistory(history);
   }
 
@@ -64,17 +72,11 @@ export class SessionFeed {
   async #catchUp() {
     let more = true;
     while (more && !this.closed) {
-      let page;
-      try {
-        page = await this.gateway.request("sessions.history", { sessionKey: this.sessionKey, fromStateVersion: this.cursor });
-      } catch (error) {
-        if (error.details?.code === "RESYNC_REQUIRED" || error.code === "NOT_FOUND") return false;
-        throw error;
-      }
-      if (page.resyncRequired) return false;
+      const page = await this.gateway.request("sessions.history", { sessionKey: this.sessionKey, fromStateVersion: this.cursor });
+      if (page.resync_required) return false;
       for (const { payload } of page.events) if (!this.closed) this.#apply(payload);
       this.cursor = Math.max(this.cursor, page.cursor);
-      more = page.hasMore;
+      more = page.more;
     }
     return true;
   }
@@ -83,6 +85,7 @@ export class SessionFeed {
     if (payload.runId && payload.seq <= (this.runs.get(payload.runId) ?? 0)) return;
     if (!payload.runId && payload.cursor <= this.cursor) return;
     if (payload.runId) this.runs.set(payload.runId, payload.seq);
+    this.sessionId ??= payload.sessionId;
     this.cursor = Math.max(this.cursor, payload.cursor);
     this.onEvent(payload);
   }

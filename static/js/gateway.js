@@ -37,7 +37,7 @@ export function randomId() {
 export class Gateway {
   /**
    * @param {{url: string, client: object, caps?: string[], onState: Function, onEvent: Function, onGap: Function}} options
-   * onState({name, …}): connecting | ready {hello} | waiting {until} | offline {until} | signed-out | outdated
+   * onState({name, …}): connecting | ready {hello} | waiting {until} | offline {until} | signed-out | refused {why} | outdated
    * onEvent(name, payload), onGap(): an event of this connection was lost, so catch up.
    */
   constructor({ url, client, caps = [], onState, onEvent, onGap }) {
@@ -79,6 +79,7 @@ export class Gateway {
     clearTimeout(this.retryTimer);
     this.retryTimer = null;
     this.lastSeq = null;
+    this.refusal = null;
     this.tickMs = TICK_MS;
     this.onState({ name: "connecting" });
     const socket = new WebSocket(this.url);
@@ -122,9 +123,7 @@ export class Gateway {
       this.#watchForSilence();
       this.onState({ name: "ready", hello });
     } catch (error) {
-      // The close that follows decides what happens next; a refusal may ask for patience.
-      this.retryAfterMs = error.retryable ? error.retryAfterMs : null;
-      this.mayRetry = error.retryable;
+      this.refusal = error; // the server closes now, and the refusal says whether to try again
     }
   }
 
@@ -147,7 +146,7 @@ export class Gateway {
   #lost(code) {
     clearTimeout(this.deadline);
     clearInterval(this.watch);
-    const wasReady = this.ready;
+    const refusal = this.refusal;
     this.ready = false;
     this.socket = null;
     for (const { reject, timer } of this.pending.values()) {
@@ -156,10 +155,9 @@ export class Gateway {
     }
     this.pending.clear();
     if (code === CLOSE.protocol) return this.onState({ name: "outdated" });
-    // Closed for policy after hello means too slow or signed out since: connecting again tells which.
-    if (code === CLOSE.policy && !wasReady && !this.mayRetry) return this.onState({ name: "signed-out" });
-    const delay = Math.max(retryDelay(this.tries++), this.retryAfterMs ?? 0);
-    this.retryAfterMs = null;
+    // Closed for policy without a refusal means too slow, or signed out since: connecting again tells which.
+    if (code === CLOSE.policy && refusal && !refusal.retryable) return this.onState(refusedState(refusal));
+    const delay = Math.max(retryDelay(this.tries++), refusal?.retryAfterMs ?? 0);
     this.retryTimer = setTimeout(() => this.#open(), delay);
     this.onState({ name: navigator.onLine === false ? "offline" : "waiting", until: Date.now() + delay });
   }
@@ -167,6 +165,10 @@ export class Gateway {
   #retryNow() {
     if (this.retryTimer) this.#open();
   }
+}
+
+function refusedState({ message, details }) {
+  return details?.code?.startsWith("AUTH_") ? { name: "signed-out" } : { name: "refused", why: message };
 }
 
 function disconnected() {

@@ -25,7 +25,7 @@ export class Transcript {
   }
 
   /** Replace everything by what is stored, and by what is under way just now. */
-  show({ messages = [], queued = [], active = null }) {
+  show({ messages, queued, activeRun: active }) {
     this.clear();
     messages.forEach((message) => this.#stored(message));
     if (active) {

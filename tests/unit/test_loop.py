@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.events import AskEvent, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
@@ -221,6 +221,7 @@ async def test_cancelling_the_conversation_closes_the_models_stream() -> None:
 turns = st.lists(st.lists(st.sampled_from(["a", "b", "c", "", "d" * 60]), min_size=1, max_size=4), max_size=4)
 
 
+@settings(deadline=None)
 @given(turns=turns, last_first=st.booleans(), data=st.data())
 def test_a_run_resumed_after_any_stored_step_goes_on_as_if_nothing_had_happened(
     turns: list[list[str]], last_first: bool, data: st.DataObject
@@ -252,6 +253,7 @@ messages = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(history=st.lists(messages, max_size=12))
 def test_any_history_becomes_one_that_providers_accept(history: list[Message]) -> None:
     begun = well_formed(history)
@@ -269,6 +271,7 @@ def test_any_history_becomes_one_that_providers_accept(history: list[Message]) -
     assert well_formed(tidy) == tidy
 
 
+@settings(deadline=None)
 @given(earlier=st.lists(st.text(max_size=45), max_size=6), now=st.lists(st.text(max_size=45), max_size=6))
 def test_call_ids_become_unique_and_short(earlier: list[str], now: list[str]) -> None:
     before = with_unique_ids(wants(*earlier), [])
@@ -278,6 +281,7 @@ def test_call_ids_become_unique_and_short(earlier: list[str], now: list[str]) ->
     assert all(0 < len(each) <= LONGEST_CALL_ID for each in ids)
 
 
+@settings(deadline=None)
 @given(ids=st.lists(st.text(min_size=1, max_size=LONGEST_CALL_ID), unique=True))
 def test_good_call_ids_are_left_alone(ids: list[str]) -> None:
     assert with_unique_ids(wants(*ids), []) == wants(*ids)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.test_policy_matcher import lists, tools
@@ -120,6 +120,7 @@ def test_subagents_do_not_get_what_their_parent_coordinates():
     assert kept(FULL, is_owner=True, is_subagent=True) == NATIVE_NAMES - set(SUBAGENT_DENY)
 
 
+@settings(deadline=None)
 @given(queries, rule_sets)
 def test_every_tool_has_the_gate_and_nine_layers_in_its_trace(query, rules):
     verdict = evaluate(query, rules)
@@ -129,6 +130,7 @@ def test_every_tool_has_the_gate_and_nine_layers_in_its_trace(query, rules):
         assert all(step.effect in ("allow", "deny", "none") and step.rule for step in steps)
 
 
+@settings(deadline=None)
 @given(queries, rule_sets)
 def test_kept_is_what_no_step_refuses(query, rules):
     verdict = evaluate(query, rules)
@@ -137,6 +139,7 @@ def test_kept_is_what_no_step_refuses(query, rules):
         assert (name in verdict.kept) == (not refused) == (verdict.refused_by(name) is None)
 
 
+@settings(deadline=None)
 @given(queries, global_rows, agent_rows, st.text(max_size=8) | st.sampled_from(["*", "read", "group:fs"]), st.booleans())
 def test_a_deny_entry_anywhere_never_adds_a_tool(query, everyone, agent, entry, in_agent):
     before = evaluate(query, PolicyRules(1, (everyone, agent))).kept
@@ -146,6 +149,7 @@ def test_a_deny_entry_anywhere_never_adds_a_tool(query, everyone, agent, entry, 
     assert set(evaluate(query, PolicyRules(1, rows)).kept) <= set(before)
 
 
+@settings(deadline=None)
 @given(queries, rule_sets)
 def test_question_answer_and_rules_survive_json_and_replay_the_same(query, rules):
     def stored(value):

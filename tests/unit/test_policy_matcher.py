@@ -1,7 +1,7 @@
 """One allow list and one deny list against one tool."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools_app.policy.catalog import GROUPS, NATIVE_NAMES, OPENCLAW, PLUGINS
@@ -86,12 +86,14 @@ def test_an_allow_list_of_entries_that_match_nothing_opens_nothing(entry):
     assert Opinion(allow=(entry,)).judge(READ)[0] == "deny"
 
 
+@settings(deadline=None)
 @given(tools, lists, lists)
 def test_deny_always_wins(tool, allow, deny):
     if any(matches(entry, tool) for entry in deny):
         assert Opinion(allow=allow, deny=deny).judge(tool)[0] == "deny"
 
 
+@settings(deadline=None)
 @given(tools, lists, lists, entries)
 def test_one_more_deny_entry_never_opens_anything(tool, allow, deny, more):
     before, after = Opinion(allow=allow, deny=deny), Opinion(allow=allow, deny=(*deny, more))

@@ -4,7 +4,6 @@ import asyncio
 import os
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.unit.test_tools_fs import RULES
@@ -43,6 +42,21 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "linked").symlink_to("/etc")
     os.mkfifo(tmp_path / "fifo")
     return tmp_path
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Set when a search has started; `options` are those it was started with, `worker` is its process."""
+    event, start = asyncio.Event(), asyncio.create_subprocess_exec
+
+    async def watched(*args, **options):
+        worker = await start(*args, **options)
+        event.options, event.worker = options, worker
+        event.set()
+        return worker
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
+    return event
 
 
 @pytest.mark.parametrize(
@@ -106,27 +120,12 @@ async def test_what_cannot_be_searched_is_told(use, arguments, words):
     assert words in result.text
 
 
-async def test_an_expression_without_end_is_stopped_and_what_was_found_is_kept(use, files, monkeypatch):
+async def test_an_expression_without_end_is_stopped_and_what_was_found_is_kept(use, files, started, monkeypatch):
     monkeypatch.setattr(grep, "DEADLINE_S", 1.0)
     (files / "a.txt").write_text("aaa\n" + "a" * 60 + "!\n")
     result = await use(pattern=HOPELESS)
     assert result.text == "a.txt:1: aaa\n[stopped after 1 s; use a simpler pattern or a narrower path]"
-    assert psutil.Process().children() == []
-
-
-@pytest.fixture
-def started(monkeypatch):
-    """Set when a search has started; `started.options` is what it was started with."""
-    event, start = asyncio.Event(), asyncio.create_subprocess_exec
-
-    async def watched(*args, **options):
-        worker = await start(*args, **options)
-        event.options = options
-        event.set()
-        return worker
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
-    return event
+    assert started.worker.returncode is not None  # gone, and waited for
 
 
 async def test_cancelling_kills_a_hopeless_search(use, files, started):
@@ -136,14 +135,14 @@ async def test_cancelling_kills_a_hopeless_search(use, files, started):
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
         await search
-    assert psutil.Process().children() == []
+    assert started.worker.returncode is not None  # gone, and waited for
 
 
-async def test_an_expression_that_eats_memory_ends_the_search_only(use, files):
+async def test_an_expression_that_eats_memory_ends_the_search_only(use, files, started):
     (files / "a.txt").write_text("a" * 9_000_000)
     result = await use(pattern=r"(?:(a)|b)*c|(?:a|(b))*d", path="a.txt")
     assert (result.is_error, result.text.split(":")[0]) == (True, "the search broke off")
-    assert psutil.Process().children() == []
+    assert started.worker.returncode is not None  # gone, and waited for
 
 
 async def test_the_search_sees_nothing_of_our_environment(use, started):

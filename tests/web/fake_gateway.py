@@ -68,10 +68,26 @@ class FakeGateway:
 
     def _missed(self, params: dict[str, Any]) -> dict[str, Any]:
         missed = [frame for frame in self.log if frame["payload"]["cursor"] > params["fromStateVersion"]]
-        return {"sessionKey": KEY, "events": missed, "cursor": self.cursor, "hasMore": False}
+        return {"sessionKey": KEY, "events": missed, "cursor": self.cursor, "more": False}
 
     def history(self, messages: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-        return {"sessionKey": KEY, "messages": messages, "cursor": self.cursor, "queued": [], "active": None, **more}
+        return {
+            "sessionKey": KEY,
+            "messages": messages,
+            "cursor": self.cursor,
+            "queued": [],
+            "activeRun": None,
+            "sessionId": "g1",
+            **more,
+        }
+
+    def until_asked(self, method: str, times: int = 1) -> list[dict[str, Any]]:
+        """The parameters of the first calls of a method, waited for."""
+        for _ in range(500):
+            if len(self.calls(method)) >= times:
+                return self.calls(method)
+            self.page.wait_for_timeout(20)
+        raise AssertionError(f"{method} was called {len(self.calls(method))} times, not {times}")
 
     def calls(self, method: str) -> list[dict[str, Any]]:
         return [params for name, params in self.asked if name == method]
@@ -86,6 +102,7 @@ class FakeGateway:
             "stream": stream,
             "ts": 1,
             "sessionKey": KEY,
+            "sessionId": "g1",
             "cursor": self.cursor,
             "data": data,
         }

@@ -9,7 +9,7 @@ from django.test import Client
 from playwright.sync_api import Locator, Page, expect
 
 from clawsite.accounts.models import User
-from tests.web.fake_gateway import FakeGateway, Refused
+from tests.web.fake_gateway import KEY, FakeGateway, Refused
 
 STORED_ANSWER = {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "text", "text": "Hello"}]}
 
@@ -69,7 +69,7 @@ def test_a_newcomer_sees_examples_and_one_click_sends_one(opened: Page, gateway:
     opened.get_by_role("button", name="What can you do?").click()
     expect(opened.locator(".message.user")).to_have_text("You" + "What can you do?")
     expect(opened.locator("#welcome")).to_be_hidden()
-    (sent,) = gateway.calls("chat.send")
+    (sent,) = gateway.until_asked("chat.send")
     assert (sent["sessionKey"], sent["message"]) == ("agent:main:main", "What can you do?")
 
 
@@ -204,7 +204,7 @@ def test_opening_the_page_in_mid_answer_shows_what_was_said_and_goes_on(chat: Pa
         gateway.note("r1", "lifecycle", phase="start", startedAt=frame)
     active = {"runId": "r1", "status": "running", "seq": 3, "messageId": "m1", "text": "So far", "thinking": ""}
     gateway.answers["chat.history"] = lambda params: gateway.history(
-        [], active=active, queued=[{"runId": "r2", "text": "And then?"}]
+        [], activeRun=active, queued=[{"runId": "r2", "text": "And then?"}]
     )
     open_page(chat, site)
     expect(answers(chat)).to_have_text("So far")
@@ -221,7 +221,7 @@ def test_the_stop_button_says_stopping_until_the_run_has_ended(opened: Page, gat
     stop.click()
     expect(stop).to_have_text("Stopping…")
     expect(stop).to_be_disabled()
-    assert gateway.calls("chat.abort") == [{"sessionKey": "agent:main:main"}]
+    assert gateway.until_asked("chat.abort") == [{"sessionKey": "agent:main:main"}]
     end(gateway, aborted=True)
     expect(stop).to_be_hidden()
     expect(opened.locator(".run .note")).to_have_text("Stopped.")
@@ -273,12 +273,9 @@ def test_a_lost_frame_is_noticed_and_fetched(opened: Page, gateway: FakeGateway)
 
 
 def test_when_the_server_no_longer_knows_what_was_missed_the_page_loads_anew(opened: Page, gateway: FakeGateway) -> None:
-    def gone(params: dict[str, Any]) -> dict[str, Any]:
-        raise Refused("UNAVAILABLE", "those events are no longer kept", details={"code": "RESYNC_REQUIRED"})
-
     begin(gateway)
     gateway.says("r1", "Hel", 0)
-    gateway.answers["sessions.history"] = gone
+    gateway.answers["sessions.history"] = lambda params: {"resync_required": True, "reason": "no longer kept"}
     gateway.answers["chat.history"] = lambda params: gateway.history([STORED_ANSWER])
     gateway.drop()
     expect(answers(opened)).to_have_text("Hello")
@@ -294,8 +291,7 @@ def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_key(opened
     gateway.drop()
     expect(opened.locator("#connection")).to_have_text("Connected")
     expect(opened.locator(".message.user")).to_have_count(1)
-    opened.wait_for_function("() => true")
-    first, second = gateway.calls("chat.send")
+    first, second = gateway.until_asked("chat.send", times=2)
     assert first == second
 
 
@@ -320,7 +316,7 @@ def test_silence_for_two_ticks_makes_it_connect_again(chat: Page, gateway: FakeG
 
 def test_somebody_who_was_signed_out_is_told_and_not_retried_for_ever(opened: Page, gateway: FakeGateway) -> None:
     def refuse(params: dict[str, Any]) -> dict[str, Any]:
-        raise Refused("INVALID_REQUEST", "unauthorized")
+        raise Refused("INVALID_REQUEST", "unauthorized: sign in", details={"code": "AUTH_REQUIRED"})
 
     gateway.answers["connect"] = refuse
     gateway.drop(4001)
@@ -328,6 +324,47 @@ def test_somebody_who_was_signed_out_is_told_and_not_retried_for_ever(opened: Pa
     gateway.drop(1008)
     expect(opened.locator("#connection")).to_have_text("Signed out")
     expect(opened.get_by_role("alert")).to_contain_text("Load the page again")
+
+
+def test_a_refusal_for_another_reason_is_told_as_the_server_says_it(opened: Page, gateway: FakeGateway) -> None:
+    def refuse(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("INVALID_REQUEST", "origin not allowed", details={"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED"})
+
+    gateway.answers["connect"] = refuse
+    gateway.drop()
+    expect(opened.locator("#connection")).to_have_text("Connecting…")
+    gateway.drop(1008)
+    expect(opened.get_by_role("alert")).to_have_text("The server refused the connection: origin not allowed")
+
+
+def test_after_a_reset_the_conversation_starts_empty(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.says("r1", "old words", 0)
+    expect(answers(opened)).to_have_text("old words")
+    gateway.cursor += 1
+    gateway.answers["chat.history"] = lambda params: gateway.history([], sessionId="g2")
+    reset = {"sessionKey": KEY, "sessionId": "g2", "cursor": gateway.cursor, "ts": 1, "change": "reset"}
+    gateway.deliver({"type": "event", "event": "session", "payload": reset})
+    expect(answers(opened)).to_have_count(0)
+    expect(opened.locator("#welcome")).to_be_visible()
+
+
+def test_events_of_somebody_elses_session_of_the_same_key_stay_out(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.says("r1", "mine", 0)
+    theirs = gateway.note("r9", "assistant", messageId="m9", attempt=1, delta="theirs", offset=0)
+    gateway.cursor -= 1
+    gateway.deliver({**theirs, "payload": {**theirs["payload"], "sessionId": "another"}})
+    gateway.says("r1", " alone", 4)
+    expect(answers(opened)).to_have_text(["mine alone"])
+
+
+def test_a_command_that_starts_no_run_leaves_nothing_behind(opened: Page, gateway: FakeGateway) -> None:
+    gateway.answers["chat.send"] = lambda params: {"ok": True, "aborted": False, "runIds": []}
+    send(opened, "/stop")
+    gateway.until_asked("chat.send")
+    expect(opened.locator(".message.user")).to_have_count(0)
+    expect(opened.locator("#stop")).to_be_hidden()
 
 
 def test_a_page_too_old_for_the_server_asks_to_be_loaded_again(opened: Page, gateway: FakeGateway) -> None:
@@ -351,7 +388,7 @@ def test_each_conversation_has_an_address_of_its_own(chat: Page, gateway: FakeGa
     expect(chat.get_by_role("link", name="The trip")).to_have_attribute("aria-current", "page")
     send(chat, "Where to?")
     expect(chat.locator(".message.user")).to_have_count(1)
-    assert gateway.calls("chat.send")[-1]["sessionKey"] == "agent:main:trip"
+    assert gateway.until_asked("chat.send")[-1]["sessionKey"] == "agent:main:trip"
     chat.get_by_role("button", name="New conversation").click()
     expect(chat.locator("#title")).to_have_text("New conversation")
     expect(chat.locator(".message")).to_have_count(0)

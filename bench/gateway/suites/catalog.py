@@ -1,12 +1,13 @@
 """Every suite by its name."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from bench.gateway.figures import Result
 from bench.gateway.options import Options
 from bench.gateway.suites import faults, http, load, methods, restarts, starting
 
-Suite = Callable[[Options], Awaitable[Result]]
+Suite = Callable[[Options], Coroutine[Any, Any, Result]]
 
 SUITES: dict[str, Suite] = {
     "coldstart": starting.coldstart,

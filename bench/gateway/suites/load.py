@@ -48,7 +48,8 @@ async def throughput(opt: Options) -> Result:
             return [await runs.run(f"{key}-{number}", f"tokens={TOKENS} delay_ms=0", opt.timeout) for _ in range(each)]
 
         with Meter(opt) as meter:
-            done = sum(await asyncio.gather(*(session(number) for number in range(sessions))), [])
+            by_session = await asyncio.gather(*(session(number) for number in range(sessions)))
+        done = [run for runs in by_session for run in runs]
         stats = overhead_of(done, await model_log_by_tag(opt))
         whole = sum(has_whole_text(run, TOKENS) for run in done)
         out[f"sessions_{sessions}"] = {

@@ -57,7 +57,9 @@ async def crash(opt: Options) -> Result:
         task = asyncio.create_task(runs.run(key, "tokens=200 delay_ms=50", 60))
         await asyncio.sleep(0.2)
         run = list(runs.by_id.values())[-1]
-        while run.get("chat_deltas", 0) < 5 and not task.done():
+        for _ in range(1000):
+            if run.get("chat_deltas", 0) >= 5 or task.done():
+                break
             await asyncio.sleep(0.05)
         before = await model_log(opt)
         launcher.stop(kill=True)
@@ -132,7 +134,7 @@ async def approval(opt: Options) -> Result:
             "pending_before": _text(pending, 600),
             "listed_after_restart": _text(listed, 800),
             "resolve_after_restart": resolved,
-            "command_ran": marker.exists(),
+            "command_ran": await asyncio.to_thread(marker.exists),
             "events": events[:20],
             "history": messages,
         }

@@ -1,10 +1,10 @@
 """`agent` starts a run and answers twice; `agent.wait` waits for one."""
 
 import asyncio
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from pydantic import Field
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from clawsite.gateway.addressing import IdempotencyKey, ToSession, order_of_session
 from clawsite.gateway.errors import Answered
@@ -62,7 +62,7 @@ class AgentAnswer(TypedDict):
 
 
 @method("agent", scope=Scope.WRITE, order=order_of_session)
-async def agent(call: Call, params: AgentParams) -> AgentAnswer:
+async def agent(call: Call, params: AgentParams) -> AgentAnswer | Followed[AgentAnswer]:
     """Start a run. Answers twice with the same id: accepted, then how the run ended.
 
     The idempotency key becomes the run id. The same key again never starts a second run, in any process: it gets the answers
@@ -81,7 +81,7 @@ async def agent(call: Call, params: AgentParams) -> AgentAnswer:
         sessionKey=accepted.session_key,
         acceptedAt=accepted.accepted_at_ms,
     )
-    return Followed(first, lambda: _final(call, accepted))  # type: ignore[return-value]  # the annotation is the wire's shape
+    return Followed(first, lambda: _final(call, accepted))
 
 
 async def _final(call: Call, accepted: Accepted) -> AgentAnswer:

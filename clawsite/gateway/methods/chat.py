@@ -1,9 +1,9 @@
 """The chat of one session: send, read back, stop, put words in."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, cast
 
 from pydantic import Field
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from clawsite.gateway.addressing import IdempotencyKey, ToSession, found, order_of_session
 from clawsite.gateway.catch_up import Missed, missed_events
@@ -106,16 +106,13 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
         )
     answer = HistoryAnswer(sessionKey=session.key, sessionId=str(session.generation_id))
     if params.cursor is not None:
-        answer.update(await missed_events(call, session, params.cursor, limit=params.limit))  # type: ignore[typeddict-item]
-        return answer
+        return {**answer, **await missed_events(call, session, params.cursor, limit=params.limit)}
     page = await db.read(selectors.history, session, limit=params.limit, before=params.before)
-    answer.update(
-        messages=page.messages,  # type: ignore[typeddict-item]  # rows are what they are
-        cursor=page.cursor,
-        nextCursor=page.before,
-        queued=page.queued,  # type: ignore[typeddict-item]
-        activeRun={**page.active, "cursor": page.cursor} if page.active else None,  # type: ignore[typeddict-item]
-    )
+    answer["messages"] = cast("list[Message]", page.messages)
+    answer["cursor"] = page.cursor
+    answer["nextCursor"] = page.before
+    answer["queued"] = cast("list[Queued]", page.queued)
+    answer["activeRun"] = cast("ActiveRun", {**page.active, "cursor": page.cursor}) if page.active else None
     if session.thinking_level:
         answer["thinkingLevel"] = session.thinking_level
     if session.verbose_level:

@@ -1,0 +1,107 @@
+"""A throw-away installation to measure: temporary home, fake model, Clawsite's processes. All on 127.0.0.1, ended by pid."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from bench.gateway.processes import tree
+from tests import services
+
+PROJECT = Path(__file__).resolve().parent.parent
+TOKEN = "bench-gateway-token"
+# Whatever a developer has set must not change what is measured.
+CLEARED = ("CLAWSITE_", "OPENAI_", "ANTHROPIC_", "OPENROUTER_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
+MANAGE = [sys.executable, str(PROJECT / "manage.py")]
+
+
+class CommandLauncher:
+    """Starts one command and ends it with its children."""
+
+    def __init__(self, *commands: Sequence[str], log: str | Path, env: Mapping[str, str] | None = None) -> None:
+        self._commands, self._log, self._env = commands, log, env
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> list[int]:
+        with open(self._log, "ab") as log:
+            self._running = [
+                subprocess.Popen(
+                    command, cwd=PROJECT, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
+                for command in self._commands
+            ]
+        return [process.pid for process in self._running]
+
+    def stop(self, *, kill: bool = False) -> None:
+        members = tree(process.pid for process in self._running)
+        for process in self._running:
+            process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        for process in self._running:
+            try:
+                process.wait(40)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._running = []
+        for member in members:
+            with contextlib.suppress(psutil.Error):
+                member.kill()
+
+
+class Installation:
+    """Clawsite as its users start it: `serve` on SQLite, or two `web` and two `worker` processes on PostgreSQL and Redis."""
+
+    def __init__(self, database: str = "sqlite") -> None:
+        self.database = database
+        self.home = Path(tempfile.mkdtemp(prefix="clawsite-bench-"))
+        self.log = self.home / "processes.log"
+        self._llm_port = services.free_port()
+        self.llm = f"http://127.0.0.1:{self._llm_port}"
+        ports = [services.free_port() for _ in range(2 if database == "postgres" else 1)]
+        self.urls = [f"ws://127.0.0.1:{port}/ws" for port in ports]
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith(CLEARED)}
+        self.env |= {
+            "CLAWSITE_HOME": str(self.home / "state"),
+            "CLAWSITE_PORT": str(ports[0]),
+            "CLAWSITE_GATEWAY_TOKEN": TOKEN,
+            "CLAWSITE_MODEL": "openai/fake-1",
+            "OPENAI_API_KEY": "bench",
+            "OPENAI_BASE_URL": f"{self.llm}/v1",
+        }
+        commands = [[*MANAGE, "serve"]]
+        if database == "postgres":
+            self.env |= {"DATABASE_URL": services.start_postgres(), "REDIS_URL": services.start_redis()}
+            commands = [[*MANAGE, "web", "--port", str(port)] for port in ports] + [[*MANAGE, "worker"]] * 2
+        self._model = CommandLauncher(
+            [sys.executable, "-m", "tests.fake_llm", "--port", str(self._llm_port)], log=self.log, env=self.env
+        )
+        self.launcher = CommandLauncher(*commands, log=self.log, env=self.env)
+
+    def open(self) -> list[int]:
+        """Start the model and migrate the database; -> the model's pid."""
+        pids = self._model.start()
+        _wait_for_port(self._llm_port)
+        subprocess.run([*MANAGE, "prepare"], cwd=PROJECT, env=self.env, check=True, stdout=subprocess.DEVNULL)
+        return pids
+
+    def close(self) -> None:
+        self._model.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _wait_for_port(port: int) -> None:
+    for _ in range(200):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"nothing listens on port {port} after 10 s")

@@ -1,0 +1,59 @@
+"""What Clawsite promises to reach, and what OpenClaw 2026.9.6 reached on the same kind of machine (2 vCPU, Debian 12)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.gateway.figures import Result, leaf, median_of, worst_of
+
+
+@dataclass(frozen=True)
+class Promise:
+    suite: str
+    path: tuple[str, ...]  # where the figure is in the suite's result
+    words: str
+    unit: str
+    limit: float | None = None  # None: told, not judged
+    at_least: bool = False
+    exact: bool = False  # a count that must hold in every repetition, not in the median
+    openclaw: float | None = None
+
+    def figure(self, results: Sequence[Result]) -> Any:
+        if self.exact:
+            return worst_of(results, self.path, largest=not self.at_least)
+        return median_of([leaf(result, self.path) for result in results])
+
+    def verdict(self, figure: Any) -> bool | None:
+        if self.limit is None:
+            return None
+        if not isinstance(figure, int | float):
+            return False
+        return figure >= self.limit if self.at_least else figure <= self.limit
+
+
+ONE, FIFTY, WATCHED = "one_session", "sessions_50", "clients_300"
+
+PROMISES = (
+    Promise("coldstart", ("start_to_connect_s",), "process start → first accepted connect", "s", 3, openclaw=12.4),
+    Promise("coldstart", ("start_to_first_run_done_s",), "process start → first run finished", "s", openclaw=16.7),
+    Promise("coldstart", ("memory_idle", "pss_mb"), "idle memory, all processes (PSS)", "MB", 250, openclaw=1093),
+    Promise("coldstart", ("memory_idle", "litellm_loaded"), "processes that loaded litellm", "", 0, exact=True),
+    Promise("connect", ("connect_ms", "p50"), "connect and hello", "ms", openclaw=4.6),
+    Promise("overhead", (ONE, "req_to_llm_ms", "p50"), "request → model call", "ms", 10, openclaw=242),
+    Promise("overhead", (ONE, "ack_ms", "p50"), "acknowledgement", "ms", 5, openclaw=40),
+    Promise("overhead", (ONE, "delta_lag_ms", "p50"), "first delta", "ms", 4, openclaw=4.5),
+    Promise("overhead", (ONE, "later_delta_lag_ms", "p95"), "later deltas, p95", "ms", 35),
+    Promise("overhead", (ONE, "end_lag_ms", "p50"), "last delta → end", "ms", 8, openclaw=32.5),
+    Promise("overhead", (ONE, "errors"), "runs that failed", "", 0, exact=True, openclaw=0),
+    Promise("throughput", (FIFTY, "runs_per_s"), "runs per second, 50 sessions", "1/s", 100, at_least=True, openclaw=3.15),
+    Promise("throughput", (FIFTY, "errors"), "… that failed", "", 0, exact=True, openclaw=0),
+    Promise("throughput", (FIFTY, "runs_without_whole_text"), "… without their whole text", "", 0, exact=True, openclaw=0),
+    Promise("fanout", (WATCHED, "agent", "token_lag_ms", "p95"), "300 watchers: lag of every token, p95", "ms", 40, openclaw=47.6),
+    Promise("fanout", (WATCHED, "agent", "lag_ms", "p95"), "300 watchers: newest token of each event, p95", "ms", openclaw=47.6),
+    Promise("fanout", (WATCHED, "events_lost"), "… events lost", "", 0, exact=True, openclaw=0),
+    Promise("fanout", (WATCHED, "seq_gaps"), "… gaps in a connection's numbers", "", 0, exact=True, openclaw=0),
+    Promise("methods", ("sessions.list_10000", "limit_50", "p50"), "sessions.list, 50 of 10,000", "ms", 10, openclaw=9.1),
+    Promise("methods", ("sessions.list_10000", "search_limit_50", "p50"), "… with a search", "ms", 30, openclaw=93),
+    Promise("methods", ("chat.history_limit_1000", "p50"), "chat.history of 1,000 messages", "ms", 60, openclaw=78),
+    Promise("methods", ("chat.inject_x1000_per_s",), "chat.inject, one after the other", "1/s", at_least=True, openclaw=120),
+)

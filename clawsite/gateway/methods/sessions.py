@@ -1,0 +1,271 @@
+"""Sessions: made, listed, looked into, changed, reset, deleted."""
+
+from functools import partial
+from typing import Any, Literal, NotRequired
+
+import orjson
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.gateway import limits
+from clawsite.gateway.addressing import ByKey, Id, Key, found
+from clawsite.gateway.defaults import default_model
+from clawsite.gateway.registry import Call, Params, method
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import clock, db
+from clawsite.infra.errors import ClawError, InvalidRequest, NotFound
+from clawsite.routing.inbound import Address, find_or_none
+from sessions_app import selectors, sessions
+from sessions_app.keys import parse_key
+from sessions_app.models import Session
+
+Level = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+Row = dict[str, Any]
+
+
+class SessionAnswer(TypedDict):
+    ok: Literal[True]
+    key: str
+    sessionId: str
+    entry: Row
+
+
+def _answer(session: Session) -> SessionAnswer:
+    return SessionAnswer(ok=True, key=session.key, sessionId=str(session.generation_id), entry=selectors.session_row(session))
+
+
+class CreateParams(Params):
+    key: Key | None = None
+    agent_id: Id | None = None
+    label: str = Field("", max_length=512)
+    display_name: str = Field("", max_length=200)
+    model: str = Field("", max_length=200)
+    thinking_level: Level | None = None
+    idempotency_key: str | None = None  # the key itself already makes it idempotent
+
+
+@method("sessions.create", scope=Scope.WRITE)
+async def create(call: Call, params: CreateParams) -> SessionAnswer:
+    """Make a session; without a key it gets one. A key that exists already returns that session."""
+    fields = {
+        "label": params.label,
+        "title": params.display_name,
+        "model": params.model,
+        "thinking_level": params.thinking_level or "",
+    }
+    key = Address(params.key, agent=params.agent_id or "").own_key() if params.key else None
+    # A partial, because `key` of db.write is the session to lock.
+    return _answer(await db.write(partial(sessions.create_session, call.user, key=key, agent=params.agent_id, **fields)))
+
+
+class ListParams(Params):
+    limit: int = Field(100, ge=1, le=1000)
+    offset: int = Field(0, ge=0)
+    search: str = Field("", max_length=200)
+    agent_id: Id | None = None
+    label: str = Field("", max_length=512)
+    active_minutes: int | None = Field(None, ge=1)
+    spawned_by: Key | None = None
+    include_last_message: bool = False
+    include_derived_titles: bool = True  # they always are
+    include_global: bool = True  # there are none, here and below
+    include_unknown: bool = True
+
+
+class ListAnswer(TypedDict):
+    """`count` rows of `totalCount`; `nextOffset` continues, and is null at the end."""
+
+    ts: int
+    path: str
+    count: int
+    totalCount: int
+    nextOffset: int | None
+    defaults: dict[str, Any]
+    sessions: list[Row]
+
+
+@method("sessions.list", scope=Scope.READ)
+async def list_(call: Call, params: ListParams) -> ListAnswer:
+    """The sessions one may see, last used first."""
+    return await db.read(_list, call, params)
+
+
+def _list(call: Call, params: ListParams) -> ListAnswer:
+    page = selectors.list_sessions(
+        call.user,
+        limit=params.limit,
+        offset=params.offset,
+        search=params.search,
+        agent=params.agent_id or "",
+        label=params.label,
+        active_minutes=params.active_minutes,
+        spawned_by=params.spawned_by or "",
+        include_last=params.include_last_message,
+    )
+    rows = fitting(page.rows)
+    reached = params.offset + len(rows)
+    model = default_model()
+    return ListAnswer(
+        ts=clock.now_ms(),
+        path="",
+        count=len(rows),
+        totalCount=page.total,
+        nextOffset=reached if reached < page.total else None,
+        defaults={"modelProvider": model.partition("/")[0], "model": model.partition("/")[2], "contextTokens": None},
+        sessions=rows,
+    )
+
+
+def fitting(rows: list[Row]) -> list[Row]:
+    """As many rows as one reply holds."""
+    size = 0
+    for position, row in enumerate(rows):
+        size += len(orjson.dumps(row)) + 1
+        if size > limits.REPLY_BYTES and position:
+            return rows[:position]
+    return rows
+
+
+class PreviewParams(Params):
+    keys: list[Key]
+    limit: int = Field(12, ge=1, le=50)
+    max_chars: int = Field(240, ge=20, le=2000)
+
+
+class Preview(TypedDict):
+    key: str
+    status: Literal["ok", "empty", "missing", "error"]
+    items: list[dict[str, str]]
+
+
+class PreviewAnswer(TypedDict):
+    ts: int
+    previews: list[Preview]
+
+
+@method("sessions.preview", scope=Scope.READ)
+async def preview(call: Call, params: PreviewParams) -> PreviewAnswer:
+    """The last messages of several of one's own sessions, shortened. The first 64 keys are looked at."""
+    return PreviewAnswer(ts=clock.now_ms(), previews=await db.read(_previews, call, params))
+
+
+def _previews(call: Call, params: PreviewParams) -> list[Preview]:
+    previews = []
+    for key in params.keys[:64]:
+        try:
+            session = find_or_none(call.user, Address(key))
+        except ClawError:
+            previews.append(Preview(key=key, status="error", items=[]))
+            continue
+        items = selectors.preview(session, limit=params.limit, max_chars=params.max_chars) if session else []
+        previews.append(Preview(key=key, status="missing" if session is None else "ok" if items else "empty", items=items))
+    return previews
+
+
+class ResolveParams(Params):
+    """Exactly one of key, sessionId and label."""
+
+    key: Key | None = None
+    session_id: Id | None = None
+    label: str | None = Field(None, max_length=512)
+    agent_id: Id | None = None
+    include_global: bool = True
+    include_unknown: bool = True
+
+
+class ResolveAnswer(TypedDict):
+    ok: Literal[True]
+    key: str
+    sessionId: str
+
+
+@method("sessions.resolve", scope=Scope.READ)
+async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
+    """Find a session by one of its names."""
+    if sum(name is not None for name in (params.key, params.session_id, params.label)) != 1:
+        raise InvalidRequest("give exactly one of key, sessionId and label")
+    if params.label is not None:
+        session = await db.read(_by_label, call, params.label, params.agent_id)
+    else:
+        session = await found(call, Address(params.key or "", params.session_id or "", params.agent_id or ""))
+    return ResolveAnswer(ok=True, key=session.key, sessionId=str(session.generation_id))
+
+
+def _by_label(call: Call, label: str, agent: str | None) -> Session:
+    visible = Session.objects.for_user(call.user).filter(label=label, owner=call.user)
+    session = (visible.filter(agent=agent) if agent else visible).first()
+    if session is None:
+        raise NotFound(f"none of your sessions has the label {label!r}")
+    return session
+
+
+class PatchParams(ByKey):
+    """Fields that are left out stay as they are; null clears."""
+
+    label: str | None = Field(None, max_length=512)
+    title: str | None = Field(None, max_length=200)
+    model: str | None = Field(None, max_length=200)
+    thinking_level: Level | None = None
+    verbose_level: Literal["off", "on", "full"] | None = None
+    reasoning_level: Literal["off", "on", "stream"] | None = None
+    response_usage: Literal["off", "tokens", "full", "on"] | None = None
+    elevated_level: Literal["off", "on", "ask", "full"] | None = None
+    send_policy: Literal["allow", "deny"] | None = None
+    group_activation: Literal["mention", "always"] | None = None
+
+
+class PatchAnswer(SessionAnswer):
+    path: str
+    resolved: dict[str, str]
+
+
+@method("sessions.patch", scope=Scope.WRITE)
+async def patch(call: Call, params: PatchParams) -> PatchAnswer:
+    """Change a session of one's own; one that does not exist yet is made."""
+    given = params.model_dump(by_alias=True, include=params.model_fields_set - {"key", "session_id", "agent_id"})
+    session = await db.read(find_or_none, call.user, params.address)
+    if session is None:
+        session = await db.write(_made_and_patched, call, params.address.own_key(), given)
+    else:
+        session = await db.write(sessions.patch_session, call.user, session, given, key=str(session.id))
+    model = session.model or await db.read(default_model)
+    return PatchAnswer(
+        **_answer(session), path="", resolved={"modelProvider": model.partition("/")[0], "model": model.partition("/")[2]}
+    )
+
+
+def _made_and_patched(call: Call, key: str, given: dict[str, Any]) -> Session:
+    return sessions.patch_session(call.user, sessions.ensure_session(call.user, key), given)
+
+
+class ResetParams(ByKey):
+    reason: Literal["new", "reset"] | None = None
+
+
+@method("sessions.reset", scope=Scope.WRITE)
+async def reset(call: Call, params: ResetParams) -> SessionAnswer:
+    """Start anew under the same key: an empty history and a new sessionId. What still runs is stopped."""
+    session = await found(call, params.address)
+    return _answer(await db.write(sessions.reset_session, call.user, session, key=str(session.id)))
+
+
+class DeleteParams(ByKey):
+    delete_transcript: bool = True
+
+
+class DeleteAnswer(TypedDict):
+    ok: Literal[True]
+    key: str
+    deleted: bool
+    archived: list[str]
+    reason: NotRequired[str]
+
+
+@method("sessions.delete", scope=Scope.WRITE)
+async def delete(call: Call, params: DeleteParams) -> DeleteAnswer:
+    """Delete a session and stop its runs. The main session of an agent can only be reset."""
+    session = await db.read(find_or_none, call.user, params.address)
+    if session is None:
+        return DeleteAnswer(ok=True, key=params.address.own_key(), deleted=False, archived=[])
+    deleted = await db.write(sessions.delete_session, call.user, session, key=str(session.id))
+    return DeleteAnswer(ok=True, key=str(parse_key(session.key)), deleted=deleted, archived=[])

@@ -1,0 +1,53 @@
+"""The protocol as JSON Schema, made from the declarations that run: what is published cannot differ from what is checked."""
+
+import functools
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from clawsite.gateway import limits, registry
+from clawsite.gateway.errors import CODES, Close
+from clawsite.gateway.events import EVENTS
+from clawsite.gateway.frames import PROTOCOLS, ConnectParams, Event, Request, Response
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@functools.cache
+def protocol_schema() -> dict[str, Any]:
+    """Frames, methods with their scopes, events, error codes and close codes."""
+    methods = {
+        "connect": {
+            "scope": None,
+            "description": "The first request of every connection, and only that.",
+            "params": ConnectParams.model_json_schema(),
+            "result": {"type": "object"},
+        }
+    }
+    for name, method in sorted(registry.methods().items()):
+        methods[name] = {
+            "scope": method.scope.value,
+            "description": method.description,
+            "params": method.params.model_json_schema(),
+            "result": TypeAdapter(method.result).json_schema(mode="serialization"),
+        }
+    return {
+        "$schema": DIALECT,
+        "protocols": list(PROTOCOLS),
+        "policy": {
+            "maxPayload": limits.FRAME_BYTES,
+            "maxFirstFrame": limits.FIRST_FRAME_BYTES,
+            "maxBufferedBytes": limits.BUFFERED_BYTES,
+            "maxReplyBytes": limits.REPLY_BYTES,
+            "tickIntervalMs": int(limits.TICK_SECONDS * 1000),
+            "requestsInFlight": limits.REQUESTS_IN_FLIGHT,
+        },
+        "frames": {name: model.model_json_schema() for name, model in (("req", Request), ("res", Response), ("event", Event))},
+        "methods": methods,
+        "events": {
+            name: {"droppable": event.droppable, "payload": TypeAdapter(event.payload).json_schema(mode="serialization")}
+            for name, event in EVENTS.items()
+        },
+        "errorCodes": CODES,
+        "closeCodes": {str(code.value): code.meaning for code in Close},
+    }

@@ -1,0 +1,131 @@
+"""The worker and its database: how little it asks of it, and what happens when it refuses."""
+
+import threading
+
+import pytest
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+from clawsite.infra import db
+from clawsite.infra.errors import Unavailable
+from sessions_app import runs
+from sessions_app.models import Run
+from tests.workshop import Workshop, phases_of, said_in, view_of, words
+
+READ_ONLY = {
+    "sqlite": ("PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
+    "postgresql": ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"),
+}
+NOT_COUNTED = ("BEGIN", "PRAGMA", "SET ", "SAVEPOINT", "RELEASE")
+DELTAS = "WITH v(id, lease, n)"  # how hot_sql.append begins
+
+
+class Counter:
+    """Statements of all connections made since, in the transactions they belonged to."""
+
+    def __init__(self) -> None:
+        self.reads: list[str] = []
+        self.transactions: list[list[str]] = []
+        self._open = threading.local()
+
+    def wrap(self, execute, sql, params, many, context):
+        text = " ".join(sql.split())
+        if not text.startswith(NOT_COUNTED):
+            if context["connection"].in_atomic_block:
+                self._open.statements = [*getattr(self._open, "statements", []), text]
+            else:
+                self.reads.append(text)
+        return execute(sql, params, many, context)
+
+    def committed(self) -> None:
+        if statements := getattr(self._open, "statements", []):
+            self.transactions.append(statements)
+        self._open.statements = []
+
+
+@pytest.fixture
+def counter(workshop, monkeypatch):
+    counter, commit = Counter(), BaseDatabaseWrapper._commit
+
+    def commit_and_count(self):
+        commit(self)
+        counter.committed()
+
+    def connected(connection, **_):
+        connection.execute_wrappers.append(counter.wrap)
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "_commit", commit_and_count)
+    connection_created.connect(connected)
+    yield counter
+    connection_created.disconnect(connected)
+
+
+async def test_a_run_without_tools_needs_few_statements_and_few_commits(workshop: Workshop, counter: Counter, settings):
+    await workshop.close()
+    db.close()  # so that every connection is one that counts
+    settings.HEARTBEAT_SECONDS = settings.SWEEP_SECONDS = settings.POLL_SECONDS = 60.0  # only what the run itself needs
+    workshop.open()
+    await workshop.answer("[[text=warm]]")
+    counter.reads.clear()
+    counter.transactions.clear()
+    session = workshop.session
+    wanted = {"user": workshop.user, "session": session, "run_id": "counted", "prompt": "[[tokens=20 delay_ms=5]]"}
+    accepted = await db.write(runs.accept_run, **wanted, key=str(session.id))
+    run = await workshop.ended(accepted.pk)
+    assert run.status == "completed"
+    steps = [statements for statements in counter.transactions if not any(sql.startswith(DELTAS) for sql in statements)]
+    everything = [*counter.reads, *(sql for statements in steps for sql in statements)]
+    assert len(counter.transactions) > len(steps), "no deltas were seen, so nothing was measured"
+    assert len(steps) <= 6, steps
+    assert len(everything) <= 25, "\n".join(everything)
+
+
+@pytest.fixture
+def read_only(database):
+    """Switch: from now on every new connection of this process is read-only, until it is switched back."""
+    state = {"on": False}
+
+    def connected(connection, **_):
+        with connection.cursor() as cursor:
+            cursor.execute(READ_ONLY[connection.vendor][not state["on"]])
+
+    def switch(on: bool) -> None:
+        state["on"] = on
+        db.close()  # the threads of infra.db open new connections
+        connections["default"].close()
+
+    connection_created.connect(connected)
+    yield switch
+    switch(False)
+    connection_created.disconnect(connected)
+    if connections["default"].vendor == "postgresql":
+        connections["default"].close_pool()  # it holds connections that are read-only still
+
+
+async def test_a_read_only_database_refuses_messages_in_words(workshop: Workshop, read_only):
+    await workshop.close()
+    read_only(True)
+    with pytest.raises(Unavailable, match="read-only"):
+        await db.write(runs.accept_run, user=workshop.user, session=workshop.session, run_id="k", prompt="hello")
+    read_only(False)
+    assert not Run.objects.exists()
+    accepted = await db.write(runs.accept_run, user=workshop.user, session=workshop.session, run_id="k", prompt="hello")
+    assert accepted.created
+
+
+async def test_a_run_whose_database_became_read_only_goes_on_when_it_is_writable_again(
+    workshop: Workshop, read_only, eventually, settings
+):
+    await workshop.close()
+    settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1
+    workshop.open()
+    run_pk = workshop.send("[[tokens=100 delay_ms=10]]")
+    await eventually(lambda: view_of(run_pk).open_text)
+    read_only(True)
+    await eventually(lambda: not workshop.busy)
+    assert Run.objects.get(pk=run_pk).status == "running"
+    read_only(False)
+    run = await workshop.ended(run_pk)
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(100)))
+    assert phases_of(run) == ["accepted", "start", "rescued", "end"]

@@ -1,0 +1,89 @@
+"""How a run looks in a terminal."""
+
+import io
+from typing import Any
+
+import pytest
+
+from clawsite.cli.printing import AnswerPrinter, event_line
+from clawsite.client import Event
+
+
+class Screen:
+    def __init__(self) -> None:
+        self.answer, self.notes = io.StringIO(), io.StringIO()
+        self.printer = AnswerPrinter(self.answer, self.notes)
+
+    def show(self, stream: str, **data: Any) -> None:
+        self.printer.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))
+
+    def says(self, delta: str, message: str = "m1", attempt: int = 1) -> None:
+        self.show("assistant", messageId=message, attempt=attempt, delta=delta)
+
+
+@pytest.fixture
+def screen() -> Screen:
+    return Screen()
+
+
+def test_deltas_become_the_answer_and_one_last_newline(screen: Screen) -> None:
+    screen.says("Hel")
+    screen.says("lo")
+    screen.show("lifecycle", phase="end", aborted=False, usage={"input": 3})
+    assert screen.answer.getvalue() == "Hello\n"
+    assert (screen.printer.text, screen.printer.usage) == ("Hello", {"input": 3})
+
+
+def test_tool_calls_are_notes_on_lines_of_their_own(screen: Screen) -> None:
+    screen.says("Let me look.")
+    screen.show("tool", phase="start", name="read", toolCallId="c", args={"path": "a.txt"})
+    screen.show("tool", phase="result", name="read", isError=True, result={"content": [{"type": "text", "text": "no such\nfile"}]})
+    screen.says("It is not there.", message="m2")
+    assert screen.answer.getvalue() == "Let me look.\nIt is not there."
+    assert screen.notes.getvalue() == '· read {"path": "a.txt"}\n· read failed: no such file\n'
+    assert screen.printer.text == "Let me look.\n\nIt is not there."
+
+
+def test_an_attempt_that_broke_off_is_void(screen: Screen) -> None:
+    screen.says("Half a sen")
+    screen.show("assistant", messageId="m1", attempt=2, reset=True)
+    screen.says("A whole sentence.", attempt=2)
+    assert screen.printer.text == "A whole sentence."
+    assert "asked again" in screen.notes.getvalue()
+
+
+def test_a_message_that_was_never_streamed_is_shown_when_it_is_stored(screen: Screen) -> None:
+    message = {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "At once."}]}
+    screen.show("assistant", messageId="m1", attempt=1, final=True, message=message)
+    assert screen.printer.text == "At once."
+
+
+def test_a_streamed_message_is_not_repeated_when_it_is_stored(screen: Screen) -> None:
+    screen.says("Once.")
+    screen.show("assistant", messageId="m1", attempt=1, final=True, message={"content": [{"type": "text", "text": "Once."}]})
+    assert screen.answer.getvalue() == "Once."
+
+
+def test_escape_sequences_do_not_reach_the_terminal(screen: Screen) -> None:
+    screen.says("\x1b]0;owned\x07 red\x1b[31m\tkept\n")
+    assert screen.answer.getvalue() == "\ufffd]0;owned\ufffd red\ufffd[31m\tkept\n"
+
+
+@pytest.mark.parametrize(
+    ("stream", "data", "line"),
+    [
+        ("assistant", {"delta": "a\nb"}, '"a\\nb"'),
+        ("lifecycle", {"phase": "end", "aborted": False, "stopReason": "stop"}, "end stopReason=stop"),
+        ("lifecycle", {"phase": "error", "error": "no key", "kind": "auth"}, "error error=no key kind=auth"),
+        ("tool", {"phase": "start", "name": "read", "args": {"path": "x"}}, 'start read {"path": "x"}'),
+        (
+            "tool",
+            {"phase": "result", "name": "read", "isError": True, "result": {"content": [{"text": "gone"}]}},
+            "result read failed: gone",
+        ),
+        ("session", {"change": "reset"}, "reset"),
+    ],
+)
+def test_every_event_is_one_readable_line(stream: str, data: dict[str, Any], line: str) -> None:
+    event = Event("agent:main:main", 4, 0, stream, data, "0123456789", 1)
+    assert event_line(event, "12:00:00") == f"12:00:00 01234567 {stream:<9} {line}"

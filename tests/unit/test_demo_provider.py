@@ -1,0 +1,149 @@
+"""The demo model does what its introduction promises, in two languages, and is honest about itself."""
+
+import pytest
+
+from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.providers.base import Finished, ModelRequest, StreamEvent, TextDelta, ThinkingDelta, ToolSpec
+from agents.providers.demo import MOST_PIECES, DemoProvider
+from agents.providers.demo_script import understand
+from agents.providers.demo_words import ENGLISH, SIMPLIFIED_CHINESE
+from tools_app.builtin import fs, grep
+
+TOOLS = ("read", "write", "edit", "glob", "grep", "session_status")
+
+
+async def ask(*messages: Message, tools: tuple[str, ...] = TOOLS) -> list[StreamEvent]:
+    offered = tuple(ToolSpec(name, "", {}) for name in tools)
+    request = ModelRequest(model="clawsite", messages=messages, tools=offered)
+    return [event async for event in DemoProvider(pause=0).stream(request)]
+
+
+async def answer(*messages: Message, tools: tuple[str, ...] = TOOLS) -> AssistantMessage:
+    events = await ask(*messages, tools=tools)
+    assert isinstance(events[-1], Finished)
+    return events[-1].message
+
+
+async def after(name: str, result: str, *, is_error: bool = False, said: str = "please", **arguments: str) -> str:
+    call = ToolCallAsked("c1", name, arguments)
+    turn = (UserMessage(said), AssistantMessage("", tool_calls=(call,)), ToolResultMessage("c1", name, result, is_error))
+    message = await answer(*turn)
+    assert message.tool_calls == ()
+    return message.text
+
+
+async def test_it_says_what_it_is_and_how_to_get_a_real_model() -> None:
+    text = (await answer(UserMessage("Who are you?"))).text
+    assert "a fixed script, not an AI" in text
+    assert "CLAWSITE_MODEL" in text
+
+
+async def test_it_thinks_first_and_streams_word_by_word() -> None:
+    events = await ask(UserMessage("hello"))
+    kinds = [type(event) for event in events]
+    assert kinds[0] is ThinkingDelta
+    assert kinds.index(TextDelta) > kinds.index(ThinkingDelta)
+    assert kinds.count(TextDelta) > 20
+    final = events[-1]
+    assert isinstance(final, Finished)
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == final.message.text
+    assert final.usage.output_tokens > 20
+    assert final.usage.input_tokens == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "tool", "arguments"),
+    [
+        ("list the files", "glob", {"pattern": "**/*"}),
+        ("List the files in my workspace, please", "glob", {"pattern": "**/*"}),
+        ("read notes.txt", "read", {"path": "notes.txt"}),
+        ("Could you show me the file docs/plan.md?", "read", {"path": "docs/plan.md"}),
+        ("write notes.txt saying hello world", "write", {"path": "notes.txt", "content": "hello world\n"}),
+        ("write 'two words' to a/b.txt", "write", {"path": "a/b.txt", "content": "two words\n"}),
+        ("write notes.txt", "write", {"path": "notes.txt", "content": ENGLISH.sample + "\n"}),
+        ("replace hello with good bye in notes.txt", "edit", {"path": "notes.txt", "old_text": "hello", "new_text": "good bye"}),
+        ("edit notes.txt: change a to b", "edit", {"path": "notes.txt", "old_text": "a", "new_text": "b"}),
+        ("search for a.b", "grep", {"pattern": r"a\.b"}),
+        ("grep TODO in my files", "grep", {"pattern": "TODO"}),
+        ("status", "session_status", {}),
+        ("列出工作区的文件", "glob", {"pattern": "**/*"}),
+        ("我的工作区有哪些文件？", "glob", {"pattern": "**/*"}),
+        ("读取 notes.txt", "read", {"path": "notes.txt"}),
+        ("写入 notes.txt，内容是 你好", "write", {"path": "notes.txt", "content": "你好\n"}),
+        ("把 你好 写到notes.txt", "write", {"path": "notes.txt", "content": "你好\n"}),
+        ("把notes.txt里的你好替换成再见", "edit", {"path": "notes.txt", "old_text": "你好", "new_text": "再见"}),
+        ("搜索 再见", "grep", {"pattern": "再见"}),
+        ("状态", "session_status", {}),
+    ],
+)
+async def test_plain_words_call_a_tool(said: str, tool: str, arguments: dict[str, str]) -> None:
+    message = await answer(UserMessage(said))
+    (call,) = message.tool_calls
+    assert (call.name, call.arguments) == (tool, arguments)
+    assert message.text
+
+
+@pytest.mark.parametrize("introduction", [ENGLISH.introduction, SIMPLIFIED_CHINESE.introduction])
+def test_every_phrase_of_the_introduction_works(introduction: str) -> None:
+    phrases = [line[3:-1] for line in introduction.splitlines() if line.startswith("- `")]
+    assert [understand(phrase)[0] for phrase in phrases] == ["glob", "write", "read", "edit", "grep", "session_status"]
+
+
+@pytest.mark.parametrize(
+    "said", ["list the files", "read a.txt", "write a.txt saying x", "replace x with y in a.txt", "search for x"]
+)
+def test_the_arguments_are_those_the_tools_take(said: str) -> None:
+    shapes = {"glob": fs.GlobArgs, "read": fs.ReadArgs, "write": fs.WriteArgs, "edit": fs.EditArgs, "grep": grep.GrepArgs}
+    tool, arguments = understand(said)
+    shapes[tool].model_validate(arguments)
+
+
+async def test_a_tool_it_was_not_given_is_named_and_not_called() -> None:
+    message = await answer(UserMessage("read notes.txt"), tools=("glob",))
+    assert message.tool_calls == ()
+    assert "`read`" in message.text
+    assert "`glob`" in message.text
+    assert "`read`" in (await answer(UserMessage("读取 notes.txt"), tools=())).text
+
+
+async def test_files_become_a_list() -> None:
+    text = await after("glob", "a.txt\nb/c.txt")
+    assert "**2**" in text
+    assert "- `a.txt`\n- `b/c.txt`" in text
+    assert "no files yet" in await after("glob", "no files match")
+
+
+async def test_a_files_content_is_shown_in_a_fence_it_cannot_break() -> None:
+    assert "```python\nprint(1)\n```" in await after("read", "print(1)\n", path="a.py")
+    assert "````markdown\n```\ncode\n```\n````" in await after("read", "```\ncode\n```", path="a.md")
+    assert "`a.txt` is empty" in await after("read", "", path="a.txt")
+
+
+async def test_a_long_file_is_shown_in_part_and_in_few_pieces() -> None:
+    call = ToolCallAsked("c1", "read", {"path": "big.txt"})
+    content = "\n".join(f"line {number} with some words" for number in range(5000))
+    turn = (UserMessage("read big.txt"), AssistantMessage("", tool_calls=(call,)), ToolResultMessage("c1", "read", content))
+    events = await ask(*turn)
+    assert sum(isinstance(event, TextDelta) for event in events) <= MOST_PIECES
+    assert "Only the beginning" in (await answer(*turn)).text
+
+
+async def test_errors_are_reported_plainly() -> None:
+    text = await after("read", "there is no `x.txt`", is_error=True, path="x.txt")
+    assert "error" in text
+    assert "> there is no `x.txt`" in text
+
+
+async def test_other_results_are_told_too() -> None:
+    assert "created `a.txt` (5 bytes)" in await after("write", "created `a.txt` (5 bytes)", path="a.txt")
+    assert "a.txt:1: hello" in await after("grep", "a.txt:1: hello", pattern="hello")
+    assert "No line" in await after("grep", "no line matches", pattern="x")
+    assert "- **model**: demo/clawsite" in await after("session_status", "session: agent:main:main\nmodel: demo/clawsite")
+    assert "找到了" in await after("grep", "a.txt:1: 你好", said="搜索 你好")
+
+
+async def test_a_new_question_is_not_answered_with_an_old_result() -> None:
+    call = ToolCallAsked("c1", "glob", {})
+    old = (UserMessage("list the files"), AssistantMessage("", tool_calls=(call,)), ToolResultMessage("c1", "glob", "a.txt"))
+    message = await answer(*old, AssistantMessage("There is one."), UserMessage("read a.txt"))
+    assert message.tool_calls[0].name == "read"

@@ -1,0 +1,62 @@
+"""What only the litellm provider has to mind: its import, and exceptions of every make."""
+
+import subprocess
+import sys
+
+import pytest
+
+from agents.providers.base import FailureKind
+from agents.providers.litellm_provider import _as_dict, failure_of
+
+
+class ServiceTrouble(Exception):
+    def __init__(self, message: str, status_code: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status_code = status_code
+
+
+class APIConnectionError(ServiceTrouble):
+    """Named as litellm names it; its status is made up."""
+
+
+class MidStreamFallbackError(ServiceTrouble):
+    def __init__(self, original: Exception) -> None:
+        super().__init__("litellm.MidStreamFallbackError: wrapped", 503)
+        self.original_exception = original
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (
+            ServiceTrouble("litellm.RateLimitError: RateLimitError: OpenAIException - slow down", 429),
+            FailureKind.RATE_LIMIT,
+            "slow down (HTTP 429)",
+        ),
+        (APIConnectionError("litellm.APIConnectionError: AnthropicException - peer closed", 500), FailureKind.CUT, "peer closed"),
+        (APIConnectionError("Connection error.", 500), FailureKind.UNAVAILABLE, "Connection error."),
+        (MidStreamFallbackError(ServiceTrouble("Overloaded", 529)), FailureKind.UNAVAILABLE, "Overloaded (HTTP 529)"),
+        (ImportError("No module named 'boto3'"), FailureKind.FORMAT, "No module named 'boto3'"),
+    ],
+)
+def test_any_exception_becomes_a_failure_with_the_providers_words(error: Exception, kind: FailureKind, message: str) -> None:
+    failure = failure_of(error, secret="")
+    assert (failure.kind, failure.message) == (kind, message)
+
+
+def test_a_signature_hidden_in_a_call_id_is_cut_off() -> None:
+    class Bare:
+        def __init__(self, **fields: object) -> None:
+            self.__dict__.update(fields)
+
+    call = {"index": 0, "id": "call_1__thought__" + "A" * 5000, "function": {"name": "read", "arguments": "{}"}}
+    delta = Bare(content=None, tool_calls=[call])
+    read = _as_dict(Bare(choices=[Bare(delta=delta, finish_reason=None)]))
+    assert read["choices"][0]["delta"]["tool_calls"][0]["id"] == "call_1"
+
+
+def test_importing_the_provider_does_not_import_litellm() -> None:
+    code = "import sys, agents.providers.litellm_provider, agents.providers.catalog; print('litellm' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"

@@ -1,0 +1,156 @@
+"""The chat page against a running installation: a person, a browser, the gateway, a worker and a model."""
+
+import re
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Page, expect
+
+from clawsite.accounts.models import User
+from tests.stack import Stack
+
+PATIENCE = 30_000  # ms: a loaded machine starts a run late, and that is not what is tested here
+numbers = count(1)
+
+
+@pytest.fixture
+def open_chat(live: Stack, user: User, page: Page) -> Callable[..., Page]:
+    """Open the page in a session of its own: open_chat(), or open_chat("agent:demo:mine", another_page)."""
+
+    def open_page(key: str = "", on: Page = page) -> Page:
+        live.sign_in(on, user)
+        on.goto(f"{live.url}/#{key or f'agent:demo:page-{next(numbers)}'}")
+        expect(on.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
+        return on
+
+    return open_page
+
+
+def send(page: Page, text: str) -> None:
+    page.get_by_label("Message").fill(text)
+    page.get_by_label("Message").press("Enter")
+
+
+def finished(page: Page, answer: str | re.Pattern[str]) -> None:
+    expect(page.locator(".message.assistant .answer").last).to_have_text(answer, timeout=PATIENCE)
+    expect(page.locator("#stop")).to_be_hidden(timeout=PATIENCE)
+
+
+def shown(page: Page) -> Any:
+    return page.locator("#messages").evaluate("e => e.textContent.replace(/\\s+/g, ' ')")
+
+
+def test_a_newcomers_first_click_is_answered(open_chat: Callable[..., Page]) -> None:
+    page = open_chat()
+    page.get_by_role("button", name="What can you do?").click()
+    finished(page, re.compile("demo model"))
+    expect(page.locator("#session-list a[aria-current]")).to_contain_text("What can you do?", timeout=PATIENCE)
+
+
+def test_tools_show_their_arguments_verdict_and_result(open_chat: Callable[..., Page]) -> None:
+    page = open_chat()
+    page.get_by_role("button", name="Write notes.txt saying hello").click()
+    finished(page, re.compile("notes.txt"))
+    card = page.locator(".tool")
+    expect(card.locator("h3")).to_have_text(re.compile(r"write\s+done\s+allowed"))
+    card.get_by_text("Arguments").click()
+    expect(card.locator(".arguments pre")).to_contain_text("notes.txt")
+    card.get_by_text("Result").click()
+    expect(card.locator(".result pre")).to_be_visible()
+
+
+def test_loading_the_page_again_shows_the_same_conversation(open_chat: Callable[..., Page]) -> None:
+    page = open_chat()
+    send(page, "List the files in my workspace")
+    finished(page, re.compile("workspace"))
+    before = shown(page)
+    page.reload()
+    finished(page, re.compile("workspace"))
+    assert shown(page) == before
+
+
+def test_two_windows_of_one_session_show_the_same(open_chat: Callable[..., Page], page: Page) -> None:
+    first = open_chat("agent:demo:shared")
+    second = open_chat("agent:demo:shared", page.context.new_page())
+    send(first, "What can you do?")
+    finished(second, re.compile("demo model"))
+    finished(first, re.compile("demo model"))
+    assert shown(first) == shown(second)
+
+
+def test_stopping_ends_the_run_and_keeps_what_was_said(open_chat: Callable[..., Page]) -> None:
+    page = open_chat("agent:main:stopped")
+    send(page, '[[text="one two three four five six seven" hang_after=5]]')
+    expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=PATIENCE)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".run .note")).to_have_text("Stopped.", timeout=PATIENCE)
+    expect(page.locator("#stop")).to_be_hidden()
+    expect(page.locator(".message.assistant .answer")).to_contain_text("one two")
+
+
+def test_a_failed_run_is_explained(open_chat: Callable[..., Page]) -> None:
+    page = open_chat("agent:main:failed")
+    send(page, "[[error=401]]")
+    expect(page.locator(".note.bad")).to_contain_text("Failed:", timeout=PATIENCE)
+
+
+def test_opening_a_session_in_mid_answer_shows_all_of_it(open_chat: Callable[..., Page], page: Page) -> None:
+    first = open_chat("agent:main:long")
+    send(first, "[[tokens=150 delay_ms=20 reasoning=3]]")
+    expect(first.locator(".message.assistant .answer")).not_to_be_empty(timeout=PATIENCE)
+    second = open_chat("agent:main:long", page.context.new_page())
+    for one in (first, second):
+        expect(one.locator(".message.assistant.streaming")).to_have_count(0, timeout=PATIENCE)
+        expect(one.locator("#stop")).to_be_hidden(timeout=PATIENCE)
+    assert shown(first) == shown(second)
+
+
+def test_signing_out_in_one_window_closes_the_other(open_chat: Callable[..., Page], page: Page) -> None:
+    first = open_chat()
+    second = open_chat("", page.context.new_page())
+    first.get_by_role("button", name="Sign out").click()
+    expect(second.locator("#connection")).to_have_text("Signed out", timeout=PATIENCE)
+    expect(second.get_by_role("alert")).to_contain_text("Load the page again")
+
+
+def test_people_see_only_their_own_conversations(open_chat: Callable[..., Page], live: Stack, person: Any, page: Page) -> None:
+    mine = open_chat("agent:demo:private")
+    send(mine, "What can you do?")
+    finished(mine, re.compile("demo model"))
+    stranger = person()
+    theirs = page.context.browser.new_context().new_page()  # type: ignore[union-attr]  # it was launched, so it is there
+    live.sign_in(theirs, stranger)
+    theirs.goto(f"{live.url}/#agent:demo:private")
+    expect(theirs.locator("#welcome")).to_be_visible(timeout=PATIENCE)
+    expect(theirs.locator("#session-list li")).to_have_count(1)
+    theirs.context.close()
+
+
+def test_an_answer_survives_the_death_of_the_web_process(stack: Callable[..., Stack], user: User, page: Page) -> None:
+    site = stack()
+    site.sign_in(page, user)
+    page.goto(f"{site.url}/#agent:main:restart")
+    expect(page.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
+    send(page, "[[tokens=100 delay_ms=30]]")
+    expect(page.locator(".message.assistant .answer")).not_to_be_empty(timeout=PATIENCE)
+    site.webs[0].kill()
+    expect(page.locator("#connection")).not_to_have_text("Connected")
+    site.webs[0].spawn()
+    site.webs[0].wait_ready()
+    expect(page.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
+    expect(page.locator("#stop")).to_be_hidden(timeout=PATIENCE)
+    live_text = shown(page)
+    page.reload()
+    expect(page.locator(".message.assistant .answer")).not_to_be_empty(timeout=PATIENCE)
+    assert shown(page) == live_text
+
+
+def test_readiness_is_told_without_signing_in(live: Stack) -> None:
+    assert Client  # the answers themselves are in test_headers_and_health.py; here it is the running installation that says it
+    from urllib.request import urlopen
+
+    with urlopen(f"{live.url}/readyz", timeout=30) as answer:
+        assert answer.status == 200
