@@ -11,6 +11,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 from agents.deltas import DeltaWriter, OpenMessage
@@ -95,8 +96,10 @@ class Runner:
         if not self.claimed.first:
             await self._void_open_answer()
         self._plan = await prepare(self.claimed)
-        async for event in converse(self._plan.history, ask=self._ask, use=self._use, max_turns=self._plan.agent.max_turns):
-            await self._persist(event)
+        conversation = converse(self._plan.history, ask=self._ask, use=self._use, max_turns=self._plan.agent.max_turns)
+        async with aclosing(conversation) as events:
+            async for event in events:
+                await self._persist(event)
 
     async def _void_open_answer(self) -> None:
         """The last owner died in mid-answer: its text is told to be void, and asked for again."""
@@ -128,8 +131,10 @@ class Runner:
 
     async def _ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
         request = replace(self._plan.request, messages=tuple(messages))
-        async for event in ask_model(self._plan.provider, request, new_id=lambda: uuid.uuid4().hex[:16], sleep=asyncio.sleep):
-            yield event
+        answer = ask_model(self._plan.provider, request, new_id=lambda: uuid.uuid4().hex[:16], sleep=asyncio.sleep)
+        async with aclosing(answer) as events:
+            async for event in events:
+                yield event
 
     async def _use(self, calls: Sequence[ToolCallAsked]) -> AsyncGenerator[UseEvent, None]:
         """Carry out the calls of one turn that have no result yet."""
@@ -147,8 +152,9 @@ class Runner:
                 yield ToolEnded(CallRef(call.id, call.name, call.arguments), authorization.refusal)
             else:
                 permits.append(authorization.permit)
-        async for event in use_tools(permits, journal=self._store, abort=self._abort):
-            yield event
+        async with aclosing(use_tools(permits, journal=self._store, abort=self._abort)) as events:
+            async for event in events:
+                yield event
 
     async def _end(self, to: Run.Status, reason: str, error: str = "") -> None:
         """Store the end; whoever cancels us a second time does not keep it from being written."""

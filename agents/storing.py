@@ -23,6 +23,9 @@ from tools_app.definition import CallRef, ToolResult
 from tools_app.policies import current_rules
 
 
+LONGEST_NAME = 128  # characters of a tool's name that the model made up
+
+
 class Store:
     """Writes the steps of one run. Implements the journal of tools_app.execute."""
 
@@ -141,7 +144,7 @@ def _decide(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan) -> 
 def _decision(call: ToolCallAsked, authorization: Authorization) -> Decision:
     return Decision(
         call_id=call.id,
-        name=call.name,
+        name=call.name[:LONGEST_NAME],
         arguments=call.arguments,
         status=ToolCall.Status.ALLOWED if authorization.permit else ToolCall.Status.REFUSED,
         refused_by=authorization.layer,

@@ -22,7 +22,7 @@ def table(results: Mapping[str, Sequence[Result]]) -> str:
         verdict = {None: "", True: "pass", False: "FAIL"}[promise.verdict(figure)]
         ratio = _ratio(figure, promise.openclaw, promise.at_least)
         lines.append((promise.words, limit, _with_unit(figure, promise.unit), theirs, ratio, verdict))
-    return _aligned(lines)
+    return aligned(lines)
 
 
 def failures(results: Mapping[str, Sequence[Result]]) -> list[str]:
@@ -38,7 +38,7 @@ def calibration_lines(calibration: Result) -> str:
     for name, value in calibration.items():
         if isinstance(value, dict):
             rows.append((name.removesuffix("_ms").replace("_", " "), f"{value['p50']} ms", f"{value['p95']} ms"))
-    return _aligned(rows) + f"\nload average {calibration['load_average']}, {calibration['cores']} cores"
+    return aligned(rows) + f"\nload average {calibration['load_average']}, {calibration['cores']} cores"
 
 
 def disturbance(results: Iterable[Result]) -> str:
@@ -71,7 +71,7 @@ def _ratio(figure: Any, theirs: float | None, at_least: bool) -> str:
     return f"{figure / theirs if at_least else theirs / figure:.1f}×"
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
+def aligned(lines: Sequence[Sequence[str]]) -> str:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     rows = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     return "\n".join([rows[0], "-" * len(rows[0].ljust(sum(widths) + 2 * len(widths) - 2)), *rows[1:]])

@@ -40,8 +40,8 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "clawsite.web.security.ContentSecurityPolicyMiddleware",  # before WhiteNoise, so that files carry the headers too
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "clawsite.web.security.ContentSecurityPolicyMiddleware",  # before the next, so that files carry the headers too
+    "clawsite.web.assets.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",

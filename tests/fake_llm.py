@@ -71,7 +71,8 @@ def parse_markers(text: str) -> tuple[Json, list[Json]]:
     tools: list[Json] = []
     pos = 0
     while (start := text.find("[[", pos)) >= 0:
-        pos, pairs = start + 2, {}
+        pos = start + 2
+        pairs: Json = {}
         while m := re.compile(r"\s*(\w+)(=)?").match(text, pos):
             key, pos = m.group(1), m.end()
             if not m.group(2):
@@ -85,7 +86,7 @@ def parse_markers(text: str) -> tuple[Json, list[Json]]:
                 end = re.compile(r"[^\s\]]*").match(text, pos)
                 pairs[key], pos = (end.group(0), end.end()) if end else ("", pos)
         if "tool" in pairs:
-            args = pairs.get("args", {})
+            args: Any = pairs.get("args", {})
             tools.append({**pairs, "args": args if isinstance(args, str) else json.dumps(args)})
         else:
             options.update(pairs)

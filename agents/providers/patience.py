@@ -1,7 +1,7 @@
 """A time limit on each read of a stream that costs nothing per read.
 
-`asyncio.timeout` around every read was a quarter of the price of a token that arrives alone (some 15 of 60 µs): it sets and removes a
-timer each time. Here one timer looks, when it fires, whether the read of that moment has waited too long.
+`asyncio.timeout` around every read was a quarter of the price of a token that arrives alone (some 15 of 60 µs): it sets and
+removes a timer each time. Here one timer looks, when it fires, whether the read of that moment has waited too long.
 """
 
 import asyncio

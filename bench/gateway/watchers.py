@@ -9,7 +9,6 @@ A watch has to be over within 30 s: pings are answered before and after it, not 
 
 import asyncio
 import gc
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -24,6 +23,7 @@ from bench.gateway.figures import Result
 from bench.gateway.options import Options
 from bench.gateway.watched import Watched, summary
 from bench.gateway.websocket import END_OF_HEADERS, PING, PONG, client_frame, cut_frames, upgrade_request
+from bench.helper_process import HelperProcess, answer, next_question
 
 QUIET_SECONDS = 0.5  # no byte for so long after the end of the run: everything has arrived
 LONGEST_WAIT = 10.0
@@ -121,17 +121,8 @@ async def until_quiet(watchers: Sequence[Watcher]) -> None:
 
 
 async def main() -> None:
-    loop = asyncio.get_running_loop()
-
-    async def command() -> Any:
-        line = await loop.run_in_executor(None, sys.stdin.buffer.readline)
-        return orjson.loads(line) if line else None
-
-    def tell(what: Result) -> None:
-        sys.stdout.buffer.write(orjson.dumps(what) + b"\n")
-        sys.stdout.buffer.flush()
-
-    asked = await command()
+    asked = await next_question()
+    assert asked
     watchers = await open_watchers(Options(**asked["options"]), asked["count"])
     if asked["subscribe_to"]:
         for watcher in watchers:
@@ -141,10 +132,10 @@ async def main() -> None:
         watcher.watch()
     gc.collect()
     gc.disable()  # a collection would look like a lag of every connection
-    tell({"ready": len(watchers)})
-    if (report := await command()) is not None:
+    answer({"ready": len(watchers)})
+    if (report := await next_question()) is not None:
         await until_quiet(watchers)
-        tell(summary([Watched.of(watcher.chunks, report["run"]) for watcher in watchers], report["tokens"]))
+        answer(summary([Watched.of(watcher.chunks, report["run"]) for watcher in watchers], report["tokens"]))
     for watcher in watchers:
         watcher.close()
 
@@ -154,36 +145,20 @@ class WatcherProcess:
 
     def __init__(self, opt: Options, count: int, session: str) -> None:
         self._opt, self._count, self._session = opt, count, session
-        self._process: asyncio.subprocess.Process
+        self._process = HelperProcess("bench.gateway.watchers")
 
     async def start(self) -> None:
-        pipe = asyncio.subprocess.PIPE
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bench.gateway.watchers", stdin=pipe, stdout=pipe, limit=16 << 20
-        )
+        await self._process.start()
         self._opt.helper_pids.append(self._process.pid)
-        options = asdict(replace(self._opt, launcher=None))
         subscribe_to = self._session if self._opt.subscribe else ""
-        await self._ask({"options": options, "count": self._count, "subscribe_to": subscribe_to})
+        await self._process.ask(options=asdict(replace(self._opt, launcher=None)), count=self._count, subscribe_to=subscribe_to)
 
     async def report(self, run_id: str, tokens: int) -> Result:
-        return await self._ask({"run": run_id, "tokens": tokens})
+        return await self._process.ask(run=run_id, tokens=tokens)
 
     async def close(self) -> None:
         self._opt.helper_pids.remove(self._process.pid)
-        if self._process.returncode is None:
-            self._process.terminate()
-        await self._process.wait()
-
-    async def _ask(self, what: Result) -> Result:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(orjson.dumps(what) + b"\n")
-        line = await asyncio.wait_for(self._process.stdout.readline(), 120)
-        if not line:
-            raise ConnectionError("the watchers ended early; their message is above")
-        told: Result = orjson.loads(line)
-        return told
+        await self._process.close()
 
 
 if __name__ == "__main__":

@@ -41,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _converse(options: argparse.Namespace, text: str) -> int:
-    printer = AnswerPrinter(io.StringIO() if options.json else sys.stdout, sys.stderr)
+    one_screen = sys.stdout.isatty() and sys.stderr.isatty()
+    printer = AnswerPrinter(io.StringIO() if options.json else sys.stdout, sys.stderr, one_screen=one_screen)
     client = Client(endpoint.endpoint(options), on_lost=lambda reason: printer.note("· connection lost; resuming"))
     key = options.session or f"agent:{options.agent}:main"
     run_id = str(uuid.uuid4())

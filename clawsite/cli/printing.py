@@ -12,14 +12,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class AnswerPrinter:
-    """Writes the answer as it grows. Feed it a run's events in order."""
+    """Writes the answer as it grows. Feed it a run's events in order.
 
-    def __init__(self, answer: TextIO, notes: TextIO) -> None:
+    On `one_screen` a note ends the line the answer is at; an answer that goes to a file is left as it is.
+    """
+
+    def __init__(self, answer: TextIO, notes: TextIO, *, one_screen: bool = False) -> None:
         self.error = ""
         self.aborted = False
         self.usage: dict[str, Any] = {}
         self._answer = answer
         self._notes = notes
+        self._one_screen = one_screen
         self._message = ("", 0)
         self._texts: list[str] = []  # of the messages shown so far
         self._at_line_start = True
@@ -39,7 +43,8 @@ class AnswerPrinter:
 
     def note(self, line: str) -> None:
         """A line about the run, never inside a line of the answer."""
-        self.end_line()
+        if self._one_screen:
+            self.end_line()
         self._notes.write(f"{harmless(line)}\n")
         self._notes.flush()
 

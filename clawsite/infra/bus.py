@@ -95,7 +95,7 @@ def _make_transport() -> Transport:
     if settings.REDIS_URL:
         from clawsite.infra.bus_redis import RedisTransport
 
-        return RedisTransport(settings.REDIS_URL, channel=f"clawsite:{settings.DATABASES['default']['NAME']}")
+        return RedisTransport(settings.REDIS_URL, channel=f"clawsite:{settings.DATABASES['default']['NAME']}", receive=deliver)
     from clawsite.infra.bus_unix import UnixTransport
 
-    return UnixTransport(settings.HOME / "bus")
+    return UnixTransport(settings.HOME / "bus", receive=deliver)

@@ -7,12 +7,12 @@ Channels' own layer is not used for this: it drops silently past 100 messages, a
 import asyncio
 import logging
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 from redis import asyncio as redis
 from redis.exceptions import RedisError
-
-from clawsite.infra import bus
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,8 @@ RETRY_SECONDS = 0.5
 
 
 class RedisTransport:
-    def __init__(self, url: str, *, channel: str) -> None:
+    def __init__(self, url: str, *, channel: str, receive: Callable[[dict[str, Any]], None]) -> None:
+        self._receive = receive
         self._redis = redis.from_url(url, socket_connect_timeout=5, socket_keepalive=True)
         self._channel = channel
         self._self = uuid.uuid4().hex[:12].encode()
@@ -54,7 +55,7 @@ class RedisTransport:
                     self._subscribed.set()
                     async for item in pubsub.listen():
                         if item["type"] == "message" and not item["data"].startswith(self._self):
-                            bus.deliver(orjson.loads(item["data"][len(self._self) :]))
+                            self._receive(orjson.loads(item["data"][len(self._self) :]))
             except (RedisError, OSError, ValueError) as error:
                 log.warning("the bus lost Redis: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)

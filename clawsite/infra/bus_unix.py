@@ -10,11 +10,11 @@ import logging
 import os
 import tempfile
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
-
-from clawsite.infra import bus
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,8 @@ MOST_UNSENT = 8 << 20  # a process that does not read loses hints, not events: i
 
 
 class UnixTransport:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, receive: Callable[[dict[str, Any]], None]) -> None:
+        self._receive = receive
         if len(os.fsencode(directory)) + 20 > LONGEST_PATH:
             digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
             directory = Path(tempfile.gettempdir()) / f"clawsite-{os.getuid()}-{digest}"
@@ -95,7 +96,7 @@ class UnixTransport:
         try:
             writer.write(self._path.name.encode() + b"\n")
             while line := await reader.readline():
-                bus.deliver(orjson.loads(line))
+                self._receive(orjson.loads(line))
         except (OSError, ValueError) as error:
             log.warning("the bus lost a connection: %s", error)
         finally:

@@ -10,9 +10,9 @@ from clawsite.client import Event
 
 
 class Screen:
-    def __init__(self) -> None:
+    def __init__(self, one_screen: bool = True) -> None:
         self.answer, self.notes = io.StringIO(), io.StringIO()
-        self.printer = AnswerPrinter(self.answer, self.notes)
+        self.printer = AnswerPrinter(self.answer, self.notes, one_screen=one_screen)
 
     def show(self, stream: str, **data: Any) -> None:
         self.printer.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))
@@ -42,6 +42,14 @@ def test_tool_calls_are_notes_on_lines_of_their_own(screen: Screen) -> None:
     assert screen.answer.getvalue() == "Let me look.\nIt is not there."
     assert screen.notes.getvalue() == '· read {"path": "a.txt"}\n· read failed: no such file\n'
     assert screen.printer.text == "Let me look.\n\nIt is not there."
+
+
+def test_notes_leave_an_answer_alone_that_goes_elsewhere() -> None:
+    screen = Screen(one_screen=False)
+    screen.says("Hel")
+    screen.printer.note("· connection lost; resuming")
+    screen.says("lo")
+    assert screen.answer.getvalue() == "Hello"
 
 
 def test_an_attempt_that_broke_off_is_void(screen: Screen) -> None:

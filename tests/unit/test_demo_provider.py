@@ -8,6 +8,7 @@ from agents.providers.demo import MOST_PIECES, DemoProvider
 from agents.providers.demo_script import understand
 from agents.providers.demo_words import ENGLISH, SIMPLIFIED_CHINESE
 from tools_app.builtin import fs, grep
+from tools_app.definition import ToolArgs
 
 TOOLS = ("read", "write", "edit", "glob", "grep", "session_status")
 
@@ -93,7 +94,13 @@ def test_every_phrase_of_the_introduction_works(introduction: str) -> None:
     "said", ["list the files", "read a.txt", "write a.txt saying x", "replace x with y in a.txt", "search for x"]
 )
 def test_the_arguments_are_those_the_tools_take(said: str) -> None:
-    shapes = {"glob": fs.GlobArgs, "read": fs.ReadArgs, "write": fs.WriteArgs, "edit": fs.EditArgs, "grep": grep.GrepArgs}
+    shapes: dict[str, type[ToolArgs]] = {
+        "glob": fs.GlobArgs,
+        "read": fs.ReadArgs,
+        "write": fs.WriteArgs,
+        "edit": fs.EditArgs,
+        "grep": grep.GrepArgs,
+    }
     tool, arguments = understand(said)
     shapes[tool].model_validate(arguments)
 

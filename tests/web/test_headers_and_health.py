@@ -51,6 +51,19 @@ def test_every_answer_carries_the_strict_policy(client: Client, path: str, signe
     assert "microphone=()" in headers["Permissions-Policy"]
 
 
+def test_files_are_sent_whole_in_part_or_not_at_all(client: Client) -> None:
+    path = "/static/js/gateway.js"
+    whole = client.get(path)
+    assert whole["Content-Type"].startswith("text/javascript")
+    assert len(whole.content) == int(whole["Content-Length"])
+    part = client.get(path, headers={"range": "bytes=10-19"})
+    assert (part.status_code, part.content) == (206, whole.content[10:20])
+    unchanged = client.get(path, headers={"if-none-match": whole["ETag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    head = client.head(path)
+    assert (head["Content-Length"], head.content) == (whole["Content-Length"], b"")
+
+
 def test_behind_tls_the_policy_names_the_secure_socket(client: Client) -> None:
     assert "connect-src 'self' wss://testserver" in client.get("/sign-in/", secure=True)["Content-Security-Policy"]
 

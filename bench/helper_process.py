@@ -1,0 +1,57 @@
+"""A helper in a process of its own, talked to in JSON lines over stdin and stdout: one question, one answer."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+Json = dict[str, Any]
+
+
+class HelperProcess:
+    """The harness's side."""
+
+    def __init__(self, module: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        self._command = (sys.executable, "-m", module, *arguments)
+        self._env = env
+        self._process: asyncio.subprocess.Process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def start(self) -> None:
+        pipe = asyncio.subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe, limit=16 << 20, env=self._env)
+
+    async def ask(self, timeout: float = 120, **question: Any) -> Json:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(orjson.dumps(question) + b"\n")
+        line = await asyncio.wait_for(self._process.stdout.readline(), timeout)
+        if not line:
+            raise ConnectionError(f"{self._command[2]} ended early; its message is above")
+        answer: Json = orjson.loads(line)
+        return answer
+
+    async def close(self) -> None:
+        if self._process.returncode is None:
+            self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), 20)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+
+async def next_question() -> Json | None:
+    """The helper's side; None when the harness is gone."""
+    line = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.readline)
+    return orjson.loads(line) if line else None
+
+
+def answer(what: Json) -> None:
+    sys.stdout.buffer.write(orjson.dumps(what) + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,52 @@
+"""`claw` as a person runs it: a process with arguments, an environment, two output streams and an exit code."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+PATIENCE = 60
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The surroundings without any setting of ours but the given ones."""
+    ours = ("CLAWSITE_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return kept | {"PYTHONUNBUFFERED": "1", **more}
+
+
+def start(*arguments: str, env: Mapping[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "clawsite.cli.main", *arguments],
+        cwd=PROJECT,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def claw(*arguments: str, env: Mapping[str, str], stdin: str = "") -> Outcome:
+    done = subprocess.run(
+        [sys.executable, "-m", "clawsite.cli.main", *arguments],
+        cwd=PROJECT,
+        env=dict(env),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,171 @@
+"""The commands that talk to a running gateway, against a real one."""
+
+import itertools
+import json
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.journeys.claw import Outcome, claw, environment, start
+from tests.services import free_port
+from tests.stack import Stack
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def env(live: Stack, tmp_path) -> dict[str, str]:
+    port = live.url.rsplit(":", 1)[1]
+    return environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_GATEWAY_TOKEN=live.token, CLAWSITE_PORT=port)
+
+
+@pytest.fixture
+def run(env: dict[str, str]) -> Callable[..., Outcome]:
+    return lambda *arguments, **options: claw(*arguments, env=env, **options)
+
+
+@pytest.fixture
+def session() -> str:
+    return f"agent:main:cli-{next(_numbers)}"
+
+
+def test_agent_writes_the_answer_to_stdout_and_nothing_else(run, session) -> None:
+    outcome = run("agent", 'say it [[text="all is well"]]', "--session", session)
+    assert (outcome.code, outcome.out.strip(), outcome.err) == (0, "all is well", "")
+
+
+def test_agent_shows_tool_calls_on_stderr(run, session) -> None:
+    outcome = run("agent", '[[tool=read args={"path":"missing.txt"}]] [[text="done"]]', "--session", session)
+    assert outcome.code == 0
+    assert outcome.out.strip() == "done"
+    assert '· read {"path": "missing.txt"}' in outcome.err
+    assert "· read failed:" in outcome.err
+
+
+def test_agent_reads_the_message_from_stdin(run, session) -> None:
+    assert run("agent", "-", "--session", session, stdin='[[text="from a pipe"]]').out.strip() == "from a pipe"
+
+
+def test_agent_as_json_gives_the_result_when_it_has_ended(run, session) -> None:
+    outcome = run("agent", '[[text="all is well"]]', "--session", session, "--json")
+    result = json.loads(outcome.out)
+    assert (result["status"], result["text"], result["sessionKey"]) == ("ok", "all is well", session)
+
+
+def test_a_run_that_fails_says_why_and_exits_with_1(run, session) -> None:
+    outcome = run("agent", "[[error=401]]", "--session", session)
+    assert outcome.code == 1
+    assert outcome.err.startswith("claw: ")
+    assert outcome.out == ""
+
+
+def test_ctrl_c_stops_the_run_and_says_so(env, run, session) -> None:
+    with start("agent", "[[tokens=5000 delay_ms=20]]", "--session", session, env=env) as talking:
+        assert talking.stdout is not None
+        talking.stdout.read(10)  # it streams
+        talking.send_signal(signal.SIGINT)
+        _out, err = talking.communicate(timeout=60)
+    assert talking.returncode == 1
+    assert "· stopped" in err
+    logged = run("logs", "--session", session, "--json").out.splitlines()
+    # The worker confirms an abort when it has let go; ask until it has.
+    while not any(json.loads(line)["data"].get("phase") == "end" for line in logged):
+        logged = run("logs", "--session", session, "--json").out.splitlines()
+    assert json.loads(logged[-1])["data"]["aborted"] is True
+
+
+def test_an_answer_survives_the_death_of_the_web_process_whole_and_once(live: Stack, env, session) -> None:
+    with start("agent", "[[tokens=300 delay_ms=10]]", "--session", session, env=env) as talking:
+        assert talking.stdout is not None
+        assert talking.stderr is not None
+        answer = talking.stdout.read(40)
+        live.webs[0].restart()
+        answer += talking.stdout.read()
+        notes = talking.stderr.read()
+    assert answer.split() == [f"w{n}" for n in range(300)]
+    assert "· connection lost; resuming" in notes
+    assert talking.returncode == 0
+
+
+def test_logs_show_every_event_once_in_order(run, session) -> None:
+    run("agent", '[[text="one two"]]', "--session", session)
+    cursors = [json.loads(line)["cursor"] for line in run("logs", "--session", session, "--json").out.splitlines()]
+    assert cursors == list(range(1, len(cursors) + 1))
+    text = run("logs", "--session", session, "--after", "1").out
+    assert " lifecycle start" in text
+    assert "accepted" not in text
+
+
+def test_logs_follow_goes_on_over_a_restart_of_the_web_process(live: Stack, env, run, session) -> None:
+    run("agent", '[[text="before"]]', "--session", session)
+    with start("logs", "--session", session, "--follow", "--json", env=env) as following:
+        assert following.stdout is not None
+        seen = [json.loads(following.stdout.readline())]
+        live.webs[0].restart()
+        run("agent", '[[text="after"]]', "--session", session)
+        ends = 0
+        while ends < 2:
+            seen.append(json.loads(following.stdout.readline()))
+            ends = sum(event["data"].get("phase") == "end" for event in seen)
+        following.send_signal(signal.SIGINT)
+        following.communicate(timeout=60)
+    assert [event["cursor"] for event in seen] == list(range(1, len(seen) + 1))
+    assert following.returncode == 130
+
+
+def test_call_prints_the_payload_as_json(run) -> None:
+    outcome = run("call", "health")
+    assert outcome.code == 0
+    assert json.loads(outcome.out)["ok"] is True
+
+
+def test_call_waits_for_the_end_when_told_to(run, session) -> None:
+    params = json.dumps({"message": '[[text="the end"]]', "sessionKey": session, "idempotencyKey": f"{session}-k"})
+    accepted = json.loads(run("call", "agent", "--params", params).out)
+    final = json.loads(run("call", "agent", "--params", "-", "--expect-final", stdin=params).out)
+    assert (accepted["status"], final["status"]) == ("accepted", "ok")
+    assert final["result"]["payloads"] == [{"text": "the end"}]
+
+
+def test_an_error_frame_goes_to_stderr_and_exits_with_1(run) -> None:
+    outcome = run("call", "no.such.method")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert json.loads(outcome.err)["code"] == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("params", ["{", "[1]"])
+def test_params_that_are_no_object_are_wrong_usage(run, params: str) -> None:
+    outcome = run("call", "health", "--params", params)
+    assert outcome.code == 2
+    assert "--params" in outcome.err
+
+
+def test_status_is_readable_and_exits_with_0_when_all_is_well(run) -> None:
+    outcome = run("status")
+    assert outcome.code == 0
+    assert outcome.out.startswith("Clawsite ")
+    assert "workers" in outcome.out
+    assert json.loads(run("status", "--json").out)["health"]["ok"] is True
+
+
+def test_a_wrong_token_is_named_as_such(env) -> None:
+    outcome = claw("status", env={**env, "CLAWSITE_GATEWAY_TOKEN": "wrong-token"})
+    assert outcome.code == 1
+    assert "refused the token" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("command", [("status",), ("agent", "hi"), ("call", "health"), ("logs",)])
+def test_where_no_gateway_runs_the_exit_code_is_3_and_the_way_out_is_said(env, command) -> None:
+    outcome = claw(*command, env={**env, "CLAWSITE_PORT": str(free_port())})
+    assert outcome.code == 3
+    assert "claw serve" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_without_a_token_it_says_where_one_would_be(tmp_path) -> None:
+    outcome = claw("status", env=environment(CLAWSITE_HOME=str(tmp_path)))
+    assert outcome.code == 3
+    assert f"no gateway token in {tmp_path}" in outcome.err
+    assert list(tmp_path.iterdir()) == []  # asking makes nothing

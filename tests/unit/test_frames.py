@@ -1,0 +1,83 @@
+"""Frames: what is read as a request, and what is written."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clawsite.gateway.frames import (
+    BadFrame,
+    choose_protocol,
+    encode_event,
+    encode_failure,
+    encode_success,
+    parse_request,
+)
+
+
+def test_a_request_is_read_with_everything_a_client_may_add():
+    request = parse_request('{"type":"req","id":"1","method":"agent","params":{"a":1},"idempotencyKey":"k","traceparent":"x"}')
+    assert (request.id, request.method, request.params, request.idempotency_key) == ("1", "agent", {"a": 1}, "k")
+
+
+@pytest.mark.parametrize(
+    ("text", "id"),
+    [
+        ("", "invalid"),
+        ("{", "invalid"),
+        ("[]", "invalid"),
+        ("null", "invalid"),
+        ('{"type":"req"}', "invalid"),
+        ('{"type":"req","id":5,"method":"x"}', "invalid"),
+        ('{"type":"req","id":"","method":"x"}', "invalid"),
+        ('{"type":"req","id":"a","method":""}', "a"),
+        ('{"type":"req","id":"a","method":"x","params":[]}', "a"),
+        ('{"type":"res","id":"a","method":"x"}', "a"),
+        ('{"type":"req","id":"a","method":"x","params":{"n":NaN}}', "invalid"),
+        ("[" * 100_000, "invalid"),
+    ],
+)
+def test_what_is_not_a_request_is_refused_with_its_id_where_it_has_one(text, id):
+    with pytest.raises(BadFrame) as bad:
+        parse_request(text)
+    assert bad.value.id == id
+    assert bad.value.message.startswith("invalid frame")
+
+
+def test_a_complaint_never_repeats_what_was_sent():
+    with pytest.raises(BadFrame) as bad:
+        parse_request('{"type":"req","id":"a","method":"x","params":"secret-token"}')
+    assert "secret-token" not in bad.value.message
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "chosen"),
+    [(1, 1, 1), (3, 3, 3), (4, 4, 4), (1, 4, 4), (3, 4, 4), (1, 2, 1), (2, 3, 3), (2, 2, None), (5, 9, None), (4, 9, 4), (4, 1, None)],
+)
+def test_the_newest_protocol_both_speak_is_chosen(lowest, highest, chosen):
+    assert choose_protocol(lowest, highest) == chosen
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), children, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(payload=JSON, seq=st.integers(1, 10**9), version=st.none() | st.integers(0, 10**6))
+def test_an_event_spliced_from_halves_is_the_event_written_whole(payload, seq, version):
+    encoded = encode_event("agent", payload, state_version=version)
+    text = encoded.numbered(seq)
+    expected = {"type": "event", "event": "agent", "seq": seq, "payload": payload}
+    if version is not None:
+        expected["stateVersion"] = version
+    assert json.loads(text) == expected
+    assert len(text.encode()) <= encoded.size
+
+
+def test_a_response_has_only_the_properties_of_a_closed_schema():
+    assert json.loads(encode_success("1", {"a": 1})) == {"type": "res", "id": "1", "ok": True, "payload": {"a": 1}}
+    failure = json.loads(encode_failure("1", {"code": "CONFLICT", "message": "m"}, {"status": "error"}))
+    assert failure == {"type": "res", "id": "1", "ok": False, "error": {"code": "CONFLICT", "message": "m"}, "payload": {"status": "error"}}

@@ -1,0 +1,282 @@
+"""The hub: every socket that may see a session gets each of its events once and in order, whatever the bus does."""
+
+import random
+
+import pytest
+
+from clawsite.gateway.hub import KEPT_SECONDS, Hub
+from tests.unit.gateway_fakes import MEMBER, OWNER, SESSION, STRANGER, Clock, FakeRows, Log, connection, frames, payloads
+
+
+class World:
+    """A hub with one session and somebody who watches it."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.rows = FakeRows(self.log)
+        self.clock = Clock()
+        self.hub = Hub(self.rows, now=self.clock, later=self.clock.later)
+
+    async def watcher(self, *args, **kwargs):
+        made = connection(*args, **kwargs)
+        await self.hub.audience.expect(made.user_pk)
+        self.hub.audience.add(made)
+        return made
+
+    async def tell(self, *events) -> None:
+        self.hub.hear_events(self.log.message(*events))
+        await self.hub.settle()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def cursors(watcher) -> list[int]:
+    return [payload["cursor"] for payload in payloads(watcher, "agent")]
+
+
+async def test_a_run_is_told_in_order_with_its_numbers(world):
+    watcher = await world.watcher()
+    for event in world.log.run("hello world"):
+        await world.tell(event)
+    told = payloads(watcher, "agent")
+    assert [payload["seq"] for payload in told] == [1, 2, 3, 4, 5, 6]
+    assert told[0] == {
+        "runId": "run-7",
+        "seq": 1,
+        "stream": "lifecycle",
+        "ts": 10**15,
+        "sessionKey": "agent:main:main",
+        "sessionId": "generation-1",
+        "cursor": 1,
+        "data": {"phase": "accepted", "prompt": "hi"},
+    }
+    assert [frame["seq"] for frame in frames(watcher)] == list(range(1, len(frames(watcher)) + 1))
+
+
+async def test_without_holes_the_rows_are_read_only_to_open_the_session(world):
+    await world.watcher()
+    events = world.log.run("a b c d e f")
+    await world.tell(events[0])
+    world.rows.asked.clear()
+    for event in events[1:]:
+        await world.tell(event)
+    assert world.rows.asked == []
+
+
+async def test_what_the_bus_lost_is_read_from_the_rows(world):
+    watcher = await world.watcher()
+    events = world.log.run("a b c d e f")
+    await world.tell(events[0])
+    await world.tell(events[5])
+    await world.tell(events[6])
+    assert cursors(watcher) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]  # the rows had the rest already
+
+
+async def test_doubled_and_reordered_messages_are_told_once_and_in_order(world):
+    watcher = await world.watcher()
+    events = world.log.run(" ".join(str(number) for number in range(40)))
+    told = events * 2
+    random.Random(7).shuffle(told)
+    for event in told:
+        world.hub.hear_events(world.log.message(event))
+    await world.hub.settle()
+    assert cursors(watcher) == [event["cursor"] for event in events]
+
+
+async def test_an_event_too_large_for_the_bus_is_told_from_its_row(world):
+    watcher = await world.watcher()
+    events = world.log.run("a b")
+    await world.tell(*events[:3])
+    world.hub.hear_events(world.log.message({**events[3], "data": None}))
+    await world.hub.settle()
+    assert payloads(watcher, "agent")[3]["data"]["delta"] == " b"
+
+
+async def test_a_run_whose_every_message_was_lost_is_found_by_the_poll(world):
+    watcher = await world.watcher()
+    world.log.run("nobody told me")
+    await world.hub.poll()
+    await world.hub.settle()
+    assert len(cursors(watcher)) == 7
+    assert payloads(watcher, "chat")[-1]["state"] == "final"
+
+
+async def test_a_broken_database_costs_time_but_no_event(world):
+    watcher = await world.watcher()
+    events = world.log.run("a b c")
+    world.rows.broken = True
+    await world.tell(events[0])
+    await world.tell(events[1])
+    assert cursors(watcher) == []
+    world.rows.broken = False
+    await world.hub.poll()
+    await world.hub.settle()
+    assert cursors(watcher) == [1, 2, 3, 4, 5, 6, 7]
+
+
+async def test_events_from_before_anybody_listened_are_not_told(world):
+    for event in world.log.run("old news"):
+        event["ts"] = 1
+    watcher = await world.watcher()
+    [accepted, *_] = world.log.run("new", run=8)
+    await world.tell(accepted)
+    assert cursors(watcher)[0] == accepted["cursor"]
+
+
+async def test_who_joins_in_mid_run_is_shown_the_whole_answer_so_far(world):
+    events = world.log.run("one two three")
+    for event in events[:4]:
+        event["ts"] = 1  # before anybody came
+    watcher = await world.watcher()
+    await world.tell(events[4])
+    first = payloads(watcher, "chat")[0]
+    assert first["message"]["content"][0]["text"] == "one two three"
+
+
+async def test_a_session_that_was_forgotten_is_not_told_twice(world, monkeypatch):
+    monkeypatch.setattr("clawsite.gateway.hub.clock.now_ms", lambda: int(world.clock.now * 1000))
+    monkeypatch.setattr("clawsite.gateway.audience.clock.now_ms", lambda: int(world.clock.now * 1000))
+    watcher = await world.watcher()
+    first = world.log.run("first")
+    for event in first:
+        event["ts"] = int(world.clock.now * 1000)
+    await world.tell(*first)
+    world.clock.pass_(KEPT_SECONDS + 1)
+    world.rows.logs.clear()
+    await world.hub.poll()
+    world.rows.logs[SESSION] = world.log
+    assert world.hub.head_of(SESSION) is None
+    second = world.log.run("second", run=8)
+    for event in second:
+        event["ts"] = int(world.clock.now * 1000)
+    await world.tell(*second)
+    assert cursors(watcher) == list(range(1, 11))
+
+
+async def test_chat_deltas_are_paced_and_flushed_before_the_final(world):
+    watcher = await world.watcher()
+    events = world.log.run("a b c d e f g h")
+    for event in events[:-2]:
+        await world.tell(event)
+        world.clock.pass_(0.01)
+    world.clock.pass_(0.2)
+    await world.tell(*events[-2:])
+    told = payloads(watcher, "chat")
+    assert [payload["state"] for payload in told] == ["delta", "delta", "final"]
+    assert "".join(payload.get("deltaText", "") for payload in told) == "a b c d e f g h"
+    order = [(frame["event"], frame["payload"].get("state") or frame["payload"]["data"].get("phase")) for frame in frames(watcher)]
+    assert order[-2:] == [("agent", "end"), ("chat", "final")]
+
+
+async def test_deltas_that_wait_when_the_run_ends_come_before_the_news_of_the_end(world):
+    watcher = await world.watcher()
+    for event in world.log.run("a b c"):
+        await world.tell(event)
+    order = [
+        (frame["event"], frame["payload"].get("state") or frame["payload"]["data"].get("phase"))
+        for frame in frames(watcher)
+        if frame["event"] == "chat" or frame["payload"]["stream"] == "lifecycle"
+    ]
+    assert order[-3:] == [("chat", "delta"), ("agent", "end"), ("chat", "final")]
+
+
+async def test_protocol_1_gets_the_delta_the_cursor_and_the_tool_event_where_it_looks_for_them(world):
+    classic, modern = await world.watcher(protocol=1), await world.watcher(protocol=4)
+    with_tools = await world.watcher(protocol=4, caps=("tool-events",))
+    events = [
+        world.log.add("lifecycle", phase="accepted", prompt="hi"),
+        world.log.add("assistant", messageId="m", attempt=1, delta="hm", offset=0),
+        world.log.add("tool", phase="start", name="read", toolCallId="t1", args={"path": "x"}),
+        world.log.add("tool", phase="result", name="read", toolCallId="t1", isError=True, result={"content": []}),
+    ]
+    await world.tell(*events)
+    delta = frames(classic, "agent")[1]
+    assert (delta["stateVersion"], delta["payload"]["delta"]) == (2, "hm")
+    assert [(payload["status"], payload["toolCallId"]) for payload in payloads(classic, "tool")] == [("start", "t1"), ("error", "t1")]
+    assert all("stateVersion" not in frame for frame in frames(modern))
+    assert "delta" not in payloads(modern, "agent")[1]
+    assert [payload["stream"] for payload in payloads(modern, "agent")] == ["lifecycle", "assistant"]
+    assert [payload["stream"] for payload in payloads(with_tools, "agent")] == ["lifecycle", "assistant", "tool", "tool"]
+    assert frames(with_tools, "tool") == []
+
+
+async def test_only_owner_and_members_are_told(world):
+    world.rows.memberships = {SESSION: frozenset({MEMBER})}
+    owner, member = await world.watcher(OWNER), await world.watcher(MEMBER)
+    stranger, auditor = await world.watcher(STRANGER), await world.watcher(4, sees_all=True)
+    await world.tell(*world.log.run("private"))
+    assert len(cursors(owner)) == len(cursors(member)) == 5
+    assert frames(stranger) == frames(auditor) == []
+
+
+async def test_who_sees_all_is_told_about_the_sessions_it_follows(world):
+    auditor, stranger = await world.watcher(4, sees_all=True), await world.watcher(STRANGER)
+    world.hub.audience.follow(auditor, SESSION)
+    world.hub.audience.follow(stranger, SESSION)
+    await world.tell(*world.log.run("audited"))
+    assert len(cursors(auditor)) == 5
+    assert frames(stranger) == []
+
+
+async def test_a_removed_member_is_told_nothing_more(world):
+    world.rows.memberships = {SESSION: frozenset({MEMBER})}
+    member = await world.watcher(MEMBER)
+    await world.tell(world.log.add("lifecycle", phase="accepted", prompt="hi"))
+    world.rows.memberships = {}
+    await world.hub.audience.read_members()
+    await world.tell(world.log.add("lifecycle", phase="start", startedAt=1))
+    assert cursors(member) == [1]
+
+
+async def test_a_scoped_connection_is_told_only_what_it_follows(world):
+    scoped = await world.watcher(OWNER, caps=("session-scoped-events",))
+    by_key = await world.watcher(OWNER, caps=("session-scoped-events",))
+    world.hub.audience.follow_key(by_key, "agent:main:main")
+    await world.tell(world.log.add("lifecycle", phase="accepted", prompt="hi"))
+    world.hub.audience.follow(scoped, SESSION)
+    await world.tell(world.log.add("lifecycle", phase="start", startedAt=1))
+    assert cursors(scoped) == [2]
+    assert cursors(by_key) == [1, 2]
+
+
+async def test_a_session_change_reaches_those_who_may_see_it(world):
+    owner, stranger = await world.watcher(OWNER), await world.watcher(STRANGER)
+    world.hub.hear_session({"k": "session", "session": SESSION, "key": "agent:main:x", "owner": OWNER, "change": "created"})
+    [payload] = payloads(owner, "sessions.changed")
+    assert (payload["sessionKey"], payload["reason"]) == ("agent:main:x", "created")
+    assert frames(stranger) == []
+
+
+async def test_injected_words_are_an_answer_that_is_final_at_once(world):
+    watcher = await world.watcher()
+    message = {"role": "assistant", "content": [{"type": "text", "text": "note"}], "timestamp": 1, "messageId": "abcd"}
+    await world.tell(world.log.add("session", run=None, change="injected", message=message))
+    [final] = payloads(watcher, "chat")
+    assert (final["runId"], final["seq"], final["state"], final["message"]) == ("inject-abcd", 0, "final", message)
+    assert payloads(watcher, "session")[0]["cursor"] == 1
+
+
+async def test_a_reset_changes_the_session_id_of_later_events(world):
+    watcher = await world.watcher()
+    await world.tell(world.log.add("session", run=None, change="reset", sessionId="generation-2"))
+    await world.tell(world.log.add("lifecycle", phase="accepted", prompt="again"))
+    assert payloads(watcher, "agent")[0]["sessionId"] == "generation-2"
+
+
+async def test_the_end_of_an_awaited_run_is_heard_without_any_socket(world):
+    with world.hub.run_waits.of(7) as news:
+        world.hub.hear_events(world.log.message(*world.log.run("done")))
+        assert news.is_set()
+
+
+async def test_the_end_of_an_awaited_run_is_found_when_the_bus_lost_it(world):
+    with world.hub.run_waits.of(7) as news:
+        await world.hub.poll()
+        assert not news.is_set()
+        world.rows.ended_runs = [7]
+        await world.hub.poll()
+        assert news.is_set()
+    assert not world.hub.run_waits

@@ -1,0 +1,146 @@
+"""The line to one client: order, numbers, limits, and what happens to one that does not read."""
+
+import asyncio
+import json
+
+from clawsite.gateway import limits
+from clawsite.gateway.frames import encode_event
+from clawsite.gateway.line import Line
+
+
+class Socket:
+    """Takes frames while the gate is open, as a client that reads or does not."""
+
+    def __init__(self, *, reads: bool = True) -> None:
+        self.sent: list[str] = []
+        self.closed: tuple[int, str] | None = None
+        self.reads = asyncio.Event()
+        if reads:
+            self.reads.set()
+
+    async def send(self, text: str) -> None:
+        await self.reads.wait()
+        self.sent.append(text)
+
+    async def close(self, code: int, reason: str) -> None:
+        await self.reads.wait()
+        self.closed = (code, reason)
+
+    def line(self) -> Line:
+        line = Line(id="c", send=self.send, send_close=self.close)
+        self.writer = asyncio.create_task(line.write())
+        return line
+
+    @property
+    def seqs(self) -> list[int]:
+        return [json.loads(text)["seq"] for text in self.sent if '"seq"' in text]
+
+
+def event(size: int = 10, name: str = "agent"):
+    return encode_event(name, {"text": "x" * size})
+
+
+async def until_written(line: Line) -> None:
+    line.close(1000, "done")
+    await line.ended.wait()
+
+
+async def test_events_leave_in_order_and_are_numbered_without_a_gap():
+    socket = Socket()
+    line = socket.line()
+    for _ in range(50):
+        line.deliver(event())
+    await line.reply('{"type":"res"}')
+    await until_written(line)
+    assert socket.seqs == list(range(1, 51))
+    assert socket.sent[-1] == '{"type":"res"}'
+    assert socket.closed == (1000, "done")
+
+
+async def test_a_client_that_does_not_read_is_closed_and_told_how_far_it_came():
+    socket = Socket(reads=False)
+    line = socket.line()
+    delivered = 0
+    while not line.closing:
+        line.deliver(event(10_000))
+        delivered += 1
+    assert delivered * 10_000 < limits.BUFFERED_BYTES + 20_000
+    socket.reads.set()
+    await line.ended.wait()
+    assert socket.closed == (1008, f"slow consumer, last seq {delivered - 1}")
+
+
+async def test_small_frames_are_counted_too():
+    socket = Socket(reads=False)
+    line = socket.line()
+    for _ in range(limits.BUFFERED_FRAMES + 2):
+        line.deliver(event(1))
+    assert line.closing
+
+
+async def test_what_may_be_lost_is_dropped_first_and_leaves_no_gap_in_the_numbers():
+    socket = Socket(reads=False)
+    line = socket.line()
+    while line.seq * 10_000 < limits.BUFFERED_BYTES * 0.6:
+        line.deliver(event(10_000))
+    last = line.seq
+    line.deliver(event(10_000, "tick"), droppable=True)
+    assert line.seq == last
+    line.deliver(event(10))
+    socket.reads.set()
+    await until_written(line)
+    assert socket.seqs == list(range(1, last + 2))
+    assert not any('"tick"' in text for text in socket.sent)
+
+
+async def test_one_frame_larger_than_the_whole_queue_still_leaves():
+    socket = Socket()
+    line = socket.line()
+    line.deliver(event(limits.BUFFERED_BYTES + 10))
+    await until_written(line)
+    assert socket.seqs == [1]
+
+
+async def test_an_answer_waits_for_room_instead_of_closing_the_connection():
+    socket = Socket(reads=False)
+    line = socket.line()
+    line.deliver(event(limits.BUFFERED_BYTES // 2))
+    reply = asyncio.create_task(line.reply("y" * (limits.BUFFERED_BYTES * 3 // 4)))
+    await asyncio.sleep(0)
+    assert not reply.done()
+    assert not line.closing
+    socket.reads.set()
+    await reply
+    await until_written(line)
+    assert len(socket.sent) == 2
+
+
+async def test_a_request_that_waits_for_room_is_let_go_when_the_client_leaves():
+    socket = Socket(reads=False)
+    line = socket.line()
+    line.deliver(event(limits.BUFFERED_BYTES - 200))
+    reply = asyncio.create_task(line.reply("y" * 1000))
+    await asyncio.sleep(0)
+    line.gone()
+    await reply
+    socket.writer.cancel()
+
+
+async def test_a_slow_client_does_not_hold_up_another():
+    slow, quick = Socket(reads=False), Socket()
+    lines = [slow.line(), quick.line()]
+    for _ in range(100):
+        for line in lines:
+            line.deliver(event(1000))
+    await until_written(lines[1])
+    assert quick.seqs == list(range(1, 101))
+    assert slow.sent == []
+    slow.writer.cancel()
+
+
+async def test_a_reason_fits_a_close_frame_whatever_it_says():
+    socket = Socket()
+    line = socket.line()
+    line.close(1008, "ü" * 100)
+    await line.ended.wait()
+    assert len(socket.closed[1].encode()) <= 123

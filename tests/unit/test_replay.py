@@ -1,0 +1,71 @@
+"""Catching up on one connection: rows first, live afterwards, nothing twice and nothing left out."""
+
+from clawsite.gateway.fanout import replay
+from clawsite.gateway.hub import Hub
+from clawsite.gateway.wire import SessionName
+from tests.unit.gateway_fakes import SESSION, Clock, FakeRows, Log, connection, payloads
+
+NAME = SessionName("generation-1", "agent:main:main")
+
+
+async def test_missed_events_then_live_ones_each_once_and_in_order():
+    log, clock = Log(), Clock()
+    events = log.run(" ".join("abcdefghij"))
+    written = events[:]
+    log.events = events[:5]
+
+    class Racing(FakeRows):
+        """While the rows are read, the run goes on and the bus tells of it."""
+
+        async def events_after(self, session_id, cursor):
+            found = await super().events_after(session_id, cursor)
+            if len(log.events) < 9:
+                log.events = written[: len(log.events) + 2]
+                hub.hear_events(log.message(*log.events[-2:]))
+            return found
+
+    rows = Racing(log)
+    hub = Hub(rows, now=clock, later=clock.later)
+    watcher = connection()
+    await hub.audience.expect(watcher.user_pk)
+    hub.audience.add(watcher)
+    watcher.held.add(SESSION)
+    await replay(rows, hub, watcher, SESSION, NAME, 2)
+    await hub.settle()
+    log.events = written
+    hub.hear_events(log.message(*written[len(payloads(watcher, "agent")) :]))
+    await hub.settle()
+    told = [payload["cursor"] for payload in payloads(watcher, "agent")]
+    assert told == list(range(3, len(written) + 1))
+
+
+async def test_rows_that_are_ahead_of_the_bus_keep_late_messages_out():
+    log, clock = Log(), Clock()
+    events = log.run("a b c")
+    rows = FakeRows(log)
+    hub = Hub(rows, now=clock, later=clock.later)
+    watcher = connection()
+    await hub.audience.expect(watcher.user_pk)
+    hub.audience.add(watcher)
+    watcher.held.add(SESSION)
+    await replay(rows, hub, watcher, SESSION, NAME, 0)
+    for event in events:
+        hub.hear_events(log.message(event))
+        await hub.settle()
+    assert [payload["cursor"] for payload in payloads(watcher, "agent")] == [1, 2, 3, 4, 5, 6, 7]
+
+
+async def test_a_connection_that_catches_up_does_not_hold_back_another():
+    log, clock = Log(), Clock()
+    events = log.run("a b c")
+    rows = FakeRows(log)
+    hub = Hub(rows, now=clock, later=clock.later)
+    held, other = connection(), connection()
+    for watcher in (held, other):
+        await hub.audience.expect(watcher.user_pk)
+        hub.audience.add(watcher)
+    held.held.add(SESSION)
+    hub.hear_events(log.message(*events))
+    await hub.settle()
+    assert len(payloads(other, "agent")) == 7
+    assert payloads(held, "agent") == []

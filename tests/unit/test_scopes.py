@@ -1,0 +1,33 @@
+"""Scopes: what an account has, narrowed by its token and by the client's wish, never widened."""
+
+import pytest
+
+from clawsite.gateway.scopes import Scope, effective_scopes, grants, wanted_scopes
+
+ALL = frozenset(scope.value for scope in Scope)
+CHAT = frozenset({"operator.read", "operator.write"})
+
+
+@pytest.mark.parametrize(
+    ("account", "token", "requested", "effective"),
+    [
+        (ALL, None, [], ALL),
+        (CHAT, None, [], CHAT),
+        (CHAT, None, ["operator.admin"], CHAT),  # asking for everything yields what the account has
+        (CHAT, None, ["operator.read", "operator.write", "operator.admin", "operator.approvals"], CHAT),
+        (ALL, CHAT, ["operator.approvals"], frozenset()),
+        (ALL, None, ["operator.write"], CHAT),
+        (ALL, None, ["operator.read"], frozenset({"operator.read"})),
+        (CHAT, None, ["operator.questions"], frozenset()),  # a wish for something we do not have is not "no wish"
+        (frozenset(), None, [], frozenset()),
+    ],
+)
+def test_a_client_can_only_narrow(account, token, requested, effective):
+    assert effective_scopes(account, token, wanted_scopes(requested)) == effective
+
+
+def test_whoever_may_write_may_read_and_nothing_else_follows():
+    assert grants(frozenset({"operator.write"}), Scope.READ)
+    assert not grants(frozenset({"operator.admin"}), Scope.APPROVALS)
+    assert not grants(frozenset({"operator.admin"}), Scope.WRITE)
+    assert not grants(frozenset({"operator.read"}), Scope.WRITE)
