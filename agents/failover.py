@@ -12,6 +12,7 @@ from dataclasses import replace
 from agents.events import AskEvent, AttemptReset, MessageStarted, Replied
 from agents.providers.base import FailureKind, Finished, ModelProvider, ModelRequest, ProviderError, TextDelta, ThinkingDelta
 from agents.streaming.tags import TagFilter
+from clawsite.infra.text import without_nul
 
 EARLY_RETRIES = 2  # for a provider that is busy or slow before it said anything
 CUT_RETRIES = 1  # for a stream that broke; a second break is no accident
@@ -100,15 +101,16 @@ async def _attempt(provider: ModelProvider, request: ModelRequest) -> AsyncGener
         async for event in events:
             match event:
                 case TextDelta(text):
-                    for delta in told(*tags.feed(text)):
+                    for delta in told(*tags.feed(without_nul(text))):
                         yield delta
                 case ThinkingDelta(text):
-                    thoughts.append(text)
-                    yield event
+                    for delta in told("", without_nul(text)):
+                        yield delta
                 case Finished(message=message):
                     for delta in told(*tags.flush()):
                         yield delta
-                    message = replace(message, text="".join(texts), thinking="".join(thoughts))
+                    calls = tuple(replace(call, arguments=without_nul(call.arguments)) for call in message.tool_calls)
+                    message = replace(message, text="".join(texts), thinking="".join(thoughts), tool_calls=calls)
                     if not message.text.strip() and not message.tool_calls:
                         raise ProviderError(
                             FailureKind.EMPTY, f"the model only thought, and did not answer ({event.finish_reason})"

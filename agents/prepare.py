@@ -85,4 +85,5 @@ def message_of(entry: TranscriptEntry) -> Message:
         for block in entry.content
         if block["type"] == "toolCall"
     )
-    return AssistantMessage(text=entry.text, tool_calls=calls)
+    thinking = "".join(block["thinking"] for block in entry.content if block["type"] == "thinking")
+    return AssistantMessage(text=entry.text, thinking=thinking, tool_calls=calls)

@@ -22,7 +22,6 @@ from tools_app.authorize import Authorization, authorize_tool_call
 from tools_app.definition import CallRef, ToolResult
 from tools_app.policies import current_rules
 
-
 LONGEST_NAME = 128  # characters of a tool's name that the model made up
 
 
@@ -71,9 +70,9 @@ class Store:
         """End without a further answer. Text that was already shown stays: it is stored as an unfinished answer."""
         text = "".join(self._open.text)
         streamed = self._open.take()
-        message_id = self._open.message_id
+        unfinished = (self._open.message_id, self._open.attempt, text) if text else None
         self._open.begin("", 1)
-        await self._write(_end, to, reason, error, streamed, text, message_id)
+        await self._write(_end, to, reason, error, streamed, unfinished)
 
     async def started(self, call: CallRef) -> None:
         await self._write(tool_calls.start, call.id, call.name, call.arguments)
@@ -156,14 +155,15 @@ def _decision(call: ToolCallAsked, authorization: Authorization) -> Decision:
 
 
 def _end(
-    claimed: Claimed, to: Run.Status, reason: str, error: str, streamed: Sequence[NewEvent], text: str, message_id: str
+    claimed: Claimed, to: Run.Status, reason: str, error: str, streamed: Sequence[NewEvent], unfinished: tuple[str, int, str] | None
 ) -> None:
     tool_calls.close_started(claimed, reason)
     entries, told = [], list(streamed)
-    if text:
+    if unfinished:
+        message_id, attempt, text = unfinished
         content = [{"type": "text", "text": text}]
         entries.append(NewEntry("message", "assistant", content, text, message_id, {"stopReason": reason}))
         wire = {"role": "assistant", "content": content, "timestamp": clock.now_ms(), "messageId": message_id, "stopReason": reason}
-        told.append(NewEvent("assistant", {"messageId": message_id, "attempt": 1, "final": True, "message": wire}))
+        told.append(NewEvent("assistant", {"messageId": message_id, "attempt": attempt, "final": True, "message": wire}))
     last = runs.end_event(to, reason, error, startedAt=claimed.started_ms)
     queue.step(claimed, to=to, reason=reason, error=error, entries=entries, events=[*told, last])

@@ -15,6 +15,7 @@ from functools import partial
 
 from django.conf import settings
 
+from agents import selectors
 from agents.deltas import DeltaWriter
 from agents.providers import catalog
 from agents.runner import Runner
@@ -50,6 +51,7 @@ class Worker:
         await bus.start()
         unsubscribe = bus.subscribe(self._hear)
         await db.write(workers.register, self.id, version=version(), identity=own_identity())
+        await db.read(_warm_models)
         log.info("worker %s is ready for %d runs", self.id, self._concurrency)
         chores = [
             asyncio.create_task(self._every(settings.HEARTBEAT_SECONDS, self._renew), name="heartbeat"),
@@ -169,6 +171,15 @@ class Worker:
             runner.stop(None, "drained")
         await asyncio.gather(*(task for task in tasks if not task.done()), return_exceptions=True)
         await db.write(_leave, self.id, [runner.claimed for runner in left], alone=True)
+
+
+def _warm_models() -> None:
+    """Begin the slow import of litellm now, in the background, if a configured model will need it."""
+    wished = {selectors.model_of(agent) for agent in selectors.list_agents()}
+    if any(catalog.needs_litellm(model) for model in wished):
+        from agents.providers import litellm_provider
+
+        litellm_provider.warm()
 
 
 def _beat(worker: str, held: Sequence[Claimed]) -> dict[int, str | None]:

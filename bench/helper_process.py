@@ -37,13 +37,15 @@ class HelperProcess:
         return answer
 
     async def close(self) -> None:
-        if self._process.returncode is None:
-            self._process.terminate()
-        try:
-            await asyncio.wait_for(self._process.wait(), 20)
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        """End of input asks it to end; the signals are for one that does not."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        for signal in (self._process.terminate, self._process.kill):
+            try:
+                await asyncio.wait_for(self._process.wait(), 10)
+            except TimeoutError:
+                signal()
+        await self._process.wait()
 
 
 async def next_question() -> Json | None:

@@ -90,12 +90,17 @@ class Installation:
         """Start the model and migrate the database; -> the model's pid."""
         pids = self._model.start()
         _wait_for_port(self._llm_port)
-        subprocess.run([*MANAGE, "prepare"], cwd=PROJECT, env=self.env, check=True, stdout=subprocess.DEVNULL)
+        prepare(self.env)
         return pids
 
     def close(self) -> None:
         self._model.stop()
         shutil.rmtree(self.home, ignore_errors=True)
+
+
+def prepare(env: Mapping[str, str]) -> None:
+    """Migrate the database that the environment names."""
+    subprocess.run([*MANAGE, "prepare"], cwd=PROJECT, env=env, check=True, stdout=subprocess.DEVNULL)
 
 
 def _wait_for_port(port: int) -> None:

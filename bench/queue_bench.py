@@ -14,7 +14,6 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ from typing import Any
 
 from bench.gateway.figures import Result, median_of, milliseconds
 from bench.helper_process import HelperProcess
-from bench.installation import CLEARED, MANAGE, PROJECT
+from bench.installation import CLEARED, prepare
 from bench.report import aligned
 from tests import services
 
@@ -63,7 +62,7 @@ class Contest:
             if engine == "clawsite-postgres":
                 env["REDIS_URL"] = redis
             if engine.startswith("clawsite"):
-                subprocess.run([*MANAGE, "prepare"], cwd=PROJECT, env=env, check=True, stdout=subprocess.DEVNULL)
+                await asyncio.to_thread(prepare, env)
             self._envs[engine] = env
             sender = self._senders[engine] = HelperProcess("bench.queue_engines.process", engine.split("-")[0], "sender", env=env)
             await sender.start()
@@ -84,6 +83,7 @@ class Contest:
             sent = await self._send(sender, PACED, GAP)
             starts = (await worker.ask(WITHIN, count=PACED, within=WITHIN))["starts"]
             latency = _checked(sent["sent"], starts)
+            await self._all_done(sender)
         finally:
             await worker.close()
         sent = await self._send(sender, BACKLOG, 0.0)
@@ -122,7 +122,7 @@ class Contest:
 
 def _checked(sent: list[list[Any]], starts: list[list[Any]]) -> list[float]:
     """-> seconds from enqueue to start; every job ran exactly once, and each session's in order."""
-    enqueued = {number: moment for number, moment in sent}
+    enqueued = dict(sent)
     ran = [number for number, _ in starts]
     assert sorted(ran) == sorted(enqueued), f"{len(ran)} starts, {len(set(ran))} distinct, of {len(enqueued)} jobs"
     last: dict[int, int] = {}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -15,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 PROTOCOL = 4
 REQUEST_SECONDS = 30.0
 HANDSHAKE_SECONDS = 15.0
+LOOPBACK = ("127.0.0.1", "::1", "localhost")  # a proxy of the environment would not lead back to this host
 TICK_TIMEOUT = 4000  # close code: nothing was heard for two ticks
 
 Frame = dict[str, Any]
@@ -83,7 +85,12 @@ class Connection:
         try:
             # The gateway sends a tick every 15 s, so pings of our own would add nothing.
             socket = await connect(
-                endpoint.url, max_size=None, compression=None, ping_interval=None, open_timeout=HANDSHAKE_SECONDS
+                endpoint.url,
+                max_size=None,
+                compression=None,
+                ping_interval=None,
+                open_timeout=HANDSHAKE_SECONDS,
+                proxy=None if urlsplit(endpoint.url).hostname in LOOPBACK else True,
             )
         except (OSError, InvalidHandshake, TimeoutError) as error:
             raise Unreachable(f"no gateway answers at {endpoint.url}: {error or type(error).__name__}") from error
@@ -155,7 +162,8 @@ class Connection:
             self._end(reason)
 
     def _heard(self) -> None:
-        self._watchdog.reschedule(asyncio.get_running_loop().time() + self._silence)
+        if self.lost_because is None and not self._watchdog.expired():
+            self._watchdog.reschedule(asyncio.get_running_loop().time() + self._silence)
 
     def _take(self, frame: Frame) -> None:
         if frame.get("type") == "event":

@@ -86,6 +86,12 @@ def resolve_model(
     return ResolvedModel(ProviderKind.DIRECT, wire, provider, model, credentials)
 
 
+def needs_litellm(name: str) -> bool:
+    """Whether a model is reached through litellm, whose import is slow. Asks for no key."""
+    provider, _ = _split(name.removeprefix(VIA_LITELLM).strip())
+    return name.startswith(VIA_LITELLM) or (provider != "demo" and provider not in ENDPOINTS)
+
+
 def default_model(environ: Mapping[str, str] = os.environ) -> str:
     """The installation's model: the one that is set, else one whose key is found, else the demo."""
     if chosen := environ.get("CLAWSITE_MODEL", "").strip():

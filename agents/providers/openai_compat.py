@@ -54,9 +54,9 @@ class OpenAICompatProvider:
                     if answer.finish_reason:
                         break  # only the usage is missing
                     raise
-                if not chunk:
+                if not chunk and not rest:
                     break
-                lines = (rest + chunk).split(b"\n")
+                lines = (rest + (chunk or b"\n")).split(b"\n")  # the last line may lack its end
                 rest = lines.pop()
                 if len(rest) > LONGEST_LINE:
                     raise ProviderError(FailureKind.FORMAT, "the endpoint sent a line of more than 16 MB")

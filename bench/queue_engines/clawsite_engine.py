@@ -3,6 +3,7 @@
 Unlike the others it also writes events and a transcript entry for every job: they are part of accepting and ending a run.
 """
 
+import asyncio
 from typing import Any
 from unittest import mock
 
@@ -43,14 +44,21 @@ class ClawsiteEngine:
 
     async def work(self, started: Started) -> None:
         from agents import worker
+        from agents.runner import Runner
         from clawsite.infra import db
         from sessions_app import queue
         from sessions_app.models import Run
 
-        class NothingToDo(worker.Runner):
+        class NothingToDo(Runner):
             async def _run(self) -> None:
                 started(int(self.claimed.prompt))
                 await db.write(queue.end, self.claimed, Run.Status.COMPLETED, "stop", key=str(self.claimed.session_id))
 
         with mock.patch.object(worker, "Runner", NothingToDo):
-            await worker.Worker(concurrency=CONCURRENCY).run()
+            ours = worker.Worker(concurrency=CONCURRENCY)
+            running = asyncio.create_task(ours.run())
+            try:
+                await asyncio.shield(running)
+            except asyncio.CancelledError:
+                ours.drain()
+                await running

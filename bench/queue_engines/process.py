@@ -45,22 +45,39 @@ async def sender(engine: Engine) -> None:
         answer({"sent": sent, "seconds": time.time() - began})
 
 
+class Starts:
+    """Which job began when. Jobs may begin on any thread."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[int, float]] = []
+        self._wanted = 0
+        self._enough = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def note(self, number: int) -> None:
+        self.noted.append((number, time.time()))
+        if len(self.noted) == self._wanted:
+            self._loop.call_soon_threadsafe(self._enough.set)
+
+    async def wait_for(self, count: int) -> None:
+        self._wanted = count
+        self._enough.clear()
+        if len(self.noted) < count:
+            await self._enough.wait()
+
+
 async def worker(engine: Engine) -> None:
-    starts: list[tuple[int, float]] = []
-
-    def started(number: int) -> None:
-        starts.append((number, time.time()))
-
-    working = asyncio.create_task(engine.work(started))
+    starts = Starts()
+    working = asyncio.create_task(engine.work(starts.note))
     try:
         while (question := await next_question()) is not None:
-            deadline = time.time() + question["within"]
-            while len({number for number, _ in starts}) < question["count"] and time.time() < deadline and not working.done():
-                await asyncio.sleep(0.02)
+            enough = asyncio.create_task(starts.wait_for(question["count"]))
+            await asyncio.wait({enough, working}, timeout=question["within"], return_when=asyncio.FIRST_COMPLETED)
+            enough.cancel()
             if working.done():
                 await working
-            answer({"starts": starts})
-            starts.clear()
+            answer({"starts": starts.noted})
+            starts.noted = []
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)

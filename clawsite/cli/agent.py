@@ -23,6 +23,8 @@ The answer goes to stdout; tool calls and notes go to stderr. Ctrl-C stops the r
 A lost connection is resumed. The exit code is 1 when the run failed or was stopped.
 """
 
+LONG_WAIT = 5.0  # seconds after which a person wonders
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", help="the message; - reads it from stdin")
@@ -48,12 +50,19 @@ async def _converse(options: argparse.Namespace, text: str) -> int:
     run_id = str(uuid.uuid4())
     wishes = {"timeout": options.timeout} if options.timeout is not None else {}
     async with client:
+        reminder = asyncio.get_running_loop().call_later(
+            LONG_WAIT, printer.note, "· queued; no worker has taken it yet (claw status)"
+        )
         try:
             async for event in client.run(text, session_key=key, idempotency_key=run_id, **wishes):
+                if event.data.get("phase") != "accepted":
+                    reminder.cancel()
                 printer.show(event)
         except asyncio.CancelledError:  # Ctrl-C
             await _abort(client, key, run_id, printer)
             printer.aborted = True
+        finally:
+            reminder.cancel()
     if options.json:
         _print_result(printer, run_id, key)
     elif printer.error:

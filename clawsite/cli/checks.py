@@ -178,7 +178,7 @@ def _filesystem(path: Path) -> str:
 
 def check_database(settings: ModuleType) -> Finding:
     """Reachable, migrated, writable."""
-    load_django()
+    load_django(pool=False)
     from django.db import DatabaseError, connection, transaction
     from django.db.migrations.executor import MigrationExecutor
 

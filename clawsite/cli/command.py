@@ -71,11 +71,19 @@ def read_settings() -> ModuleType:
         raise SettingsError(f"a CLAWSITE_ variable must be a number: {error}") from error
 
 
-def load_django() -> None:
-    """For the commands that need models: settings and every app."""
+def load_django(*, pool: bool = True) -> None:
+    """For the commands that need models: settings and every app.
+
+    Short commands do without the connection pool: they need one connection, and a pool takes 10 s to say that it has none and
+    does not say why.
+    """
     import django
     from django.apps import apps
 
-    read_settings()  # first, because Django would hide what is wrong with them behind a message of its own
-    if not apps.ready:
-        django.setup()
+    settings = read_settings()  # first, because Django would hide what is wrong with them behind a message of its own
+    if apps.ready:
+        return
+    options = settings.DATABASES["default"]["OPTIONS"]
+    if not pool and options.pop("pool", None):
+        options["connect_timeout"] = 5
+    django.setup()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clawsite.cli.command import CommandFailed
-from clawsite.client import Endpoint, GatewayError, Unreachable
+from clawsite.client import Endpoint, EventsGone, GatewayError, Unreachable
 
 NOT_REACHABLE = 3
 
@@ -55,6 +55,8 @@ def talk(conversation: Coroutine[Any, Any, int]) -> int:
     """Run a conversation with the gateway; what ends it early becomes a sentence."""
     try:
         return asyncio.run(conversation)
+    except EventsGone as error:
+        raise CommandFailed(f"{error}. Ask again without a place to begin from.") from error
     except Unreachable as error:
         raise CommandFailed(
             f"{error}. Is it running? Start it with `claw serve`; `claw doctor` says more.", code=NOT_REACHABLE

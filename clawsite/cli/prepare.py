@@ -6,6 +6,7 @@ Safe to repeat, and from several hosts at once: on PostgreSQL they take turns.
 import argparse
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,13 +26,16 @@ _TURN = 0x0C1A_7517E  # any number; the key of PostgreSQL's advisory lock
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON lines for programs")
+    parser.add_argument("--gently", action="store_true", help="leave the processors to others")
 
 
 def run(options: argparse.Namespace) -> int:
     process.end_with_parent()
+    if options.gently:
+        os.nice(10)
     settings = read_settings()
     logs.configure("prepare", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
-    load_django()
+    load_django(pool=False)
 
     def tell(line: dict[str, Any]) -> None:
         print(json.dumps(line) if options.json else _as_text(line), flush=True)

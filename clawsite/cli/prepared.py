@@ -1,15 +1,20 @@
-"""Whether `prepare` has anything to do, asked without loading Django (10 ms instead of 700), so that `serve` can start at once.
+"""Whether `prepare` has anything to do.
 
-It only says yes from the database and the files themselves, never from a note about them, so a deleted, restored or older
+Asked without loading Django (10 ms instead of 700), so that `serve` can start at once. It only says yes from the database and the files themselves, never from a note about them, so a deleted, restored or older
 database is seen. PostgreSQL is always left to `prepare`: its driver would cost as much as Django.
 """
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+
+from clawsite.cli.command import CommandFailed
+
+log = logging.getLogger(__name__)
 
 
 def schema_is_current(settings: ModuleType) -> bool:
@@ -31,6 +36,24 @@ def static_is_current(settings: ModuleType) -> bool:
     return all(
         os.stat(os.path.join(path, file)).st_mtime <= made for top in folders for path, _, files in os.walk(top) for file in files
     )
+
+
+def require_migrated(settings: ModuleType) -> None:
+    """Refuse to work on a database that lacks our tables. One that does not answer may be back in a moment. Needs Django."""
+    from django.db import DatabaseError, connection
+    from django.db.migrations.recorder import MigrationRecorder
+
+    try:
+        applied = set(MigrationRecorder(connection).applied_migrations())
+    except DatabaseError as error:
+        log.warning("the database does not answer yet: %s", error)
+        return
+    finally:
+        connection.close()
+    if missing := _migrations(settings.INSTALLED_APPS) - applied:
+        raise CommandFailed(
+            f"the database lacks {len(missing)} migrations. Run `claw prepare`, or start everything with `claw serve`."
+        )
 
 
 def _applied(path: Path) -> set[tuple[str, str]]:

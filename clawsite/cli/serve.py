@@ -8,6 +8,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -21,6 +22,8 @@ from clawsite.cli import prepared, trouble, welcome
 from clawsite.cli.command import CommandFailed, read_settings
 from clawsite.cli.supervisor import Supervisor
 from clawsite.infra import logs, process
+
+log = logging.getLogger(__name__)
 
 HELP = "Run everything on this host: web, worker and database (start here)"
 EXAMPLES = """examples:
@@ -99,12 +102,13 @@ class Service:
         self.supervisor = Supervisor(self.env, settings.DRAIN_SECONDS + 2, on_stop=self._close)
         self.first_steps: dict[str, Any] | None = None
         self.started = self.web_ready = False
+        self.began = time.monotonic()
 
     def run(self) -> int:
         settings = self.settings
         if prepared.schema_is_current(settings) and prepared.static_is_current(settings):
             self._start()
-        self._prepare()
+        self.preparing = self._prepare()
         return self.supervisor.run()
 
     def _close(self) -> None:
@@ -126,16 +130,19 @@ class Service:
         return [sys.executable, "-m", "clawsite.cli.main", *arguments]
 
     def _on_web_ready(self, _told: bytes) -> None:
+        log.info("web is ready", extra={"ms": round((time.monotonic() - self.began) * 1000)})
         first = not self.web_ready
         self.web_ready = True
         if first:
             self._welcome()
 
-    def _prepare(self) -> None:
+    def _prepare(self) -> "subprocess.Popen[bytes]":
         """Run it beside the loop; its lines come in as they are written."""
         env = {**os.environ, "CLAWSITE_GATEWAY_TOKEN": self.settings.GATEWAY_TOKEN}
-        self.preparing = process.spawn(self._argv("prepare", "--json"), env=env, stdout=subprocess.PIPE)
-        descriptor = self.preparing.stdout.fileno() if self.preparing.stdout else -1
+        # Once web and worker are starting it only finds out what to greet with, and must not keep them from a processor.
+        manner = ["--gently"] if self.started else []
+        preparing = process.spawn(self._argv("prepare", "--json", *manner), env=env, stdout=subprocess.PIPE)
+        descriptor = preparing.stdout.fileno() if preparing.stdout else -1
         unread = bytearray()
 
         def on_output() -> None:
@@ -144,18 +151,23 @@ class Service:
             *lines, rest = bytes(unread).split(b"\n")
             unread[:] = rest
             for line in lines:
-                self._on_line(json.loads(line))
+                self._on_line(line)
             if not chunk:
                 self.supervisor.unwatch(descriptor)
                 self._on_prepared()
 
         self.supervisor.watch(descriptor, on_output)
+        return preparing
 
-    def _on_line(self, line: dict[str, Any]) -> None:
-        if "step" in line:
-            print(line["step"], flush=True)
+    def _on_line(self, line: bytes) -> None:
+        if not line.startswith(b"{"):  # some library has something to say to people
+            print(line.decode(errors="replace"), flush=True)
+            return
+        told = json.loads(line)
+        if "step" in told:
+            print(told["step"], flush=True)
         else:
-            self.first_steps = line["done"]
+            self.first_steps = told["done"]
 
     def _on_prepared(self) -> None:
         code = self.preparing.wait()

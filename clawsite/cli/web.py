@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -13,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from clawsite.cli import trouble
 from clawsite.cli.command import CommandFailed, read_settings
+from clawsite.cli.prepared import require_migrated
 from clawsite.infra import logs, process
 
 if TYPE_CHECKING:
     import uvicorn
+
+log = logging.getLogger(__name__)
 
 HELP = "Run one web process: pages, WebSocket, HTTP API (any number of them on PostgreSQL + Redis)"
 EXAMPLES = """examples:
@@ -43,12 +47,15 @@ def run(options: argparse.Namespace) -> int:
     process.end_with_parent()
     settings = read_settings()
     logs.configure("web", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
-    listener = _listener(options.host or settings.HOST, options.port or settings.PORT, options.fd)
+    host, port = options.host or settings.HOST, options.port or settings.PORT
+    listener = _listener(host, port, options.fd)
     from django.utils.module_loading import import_string
 
     application = import_string(settings.ASGI_APPLICATION)  # by name: an entry point does not import its sibling
+    require_migrated(settings)
     if options.server == "daphne":
-        _serve_daphne(application, listener)
+        listener.close()  # it has shown that the port is free; daphne wants to open its own
+        _serve_daphne(application, host, port)
     else:
         _serve_uvicorn(application, listener, settings, options.ready_fd)
     return 0
@@ -91,6 +98,7 @@ def _server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.Server":
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            log.info("listening at %s", ", ".join("{}:{}".format(*listener.getsockname()) for listener in sockets or []))
             if ready_fd is not None:
                 os.write(ready_fd, b"ready\n")
 
@@ -105,8 +113,7 @@ def _server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.Server":
     return Server(config)
 
 
-def _serve_daphne(application: Any, listener: socket.socket) -> None:
-    server = import_module("daphne.server").Server(
-        application, endpoints=[f"fd:fileno={listener.detach()}:domain=INET"], server_name=""
-    )
-    server.run()
+def _serve_daphne(application: Any, host: str, port: int) -> None:
+    log.warning("daphne buffers without limit for a client that does not read: slow-consumer limits do not hold")
+    endpoint = f"tcp{6 if ':' in host else ''}:{port}:interface={host.replace(':', chr(92) + ':')}"
+    import_module("daphne.server").Server(application, endpoints=[endpoint], server_name="").run()

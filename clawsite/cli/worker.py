@@ -3,6 +3,7 @@
 import argparse
 
 from clawsite.cli.command import CommandFailed, load_django, read_settings
+from clawsite.cli.prepared import require_migrated
 from clawsite.infra import logs, process
 
 HELP = "Run one worker process: claims queued runs and works on them (any number on PostgreSQL + Redis)"
@@ -25,6 +26,7 @@ def run(options: argparse.Namespace) -> int:
     settings = read_settings()
     logs.configure("worker", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
     load_django()
+    require_migrated(settings)
     import uvloop
 
     from agents.worker import run_worker

@@ -135,7 +135,7 @@ async def replay(rows: Rows, hub: Heads, connection: Connection, session_id: str
                 for outgoing in wire.log_event(event, name):
                     encoded = outgoing.encoded(connection.dialect)
                     if encoded is not None and connection.wants(outgoing):
-                        await connection.line.room_for(encoded.size)
+                        await connection.line.room()
                         connection.line.deliver(encoded)
                 cursor = event["cursor"]
             if not more and cursor >= (hub.head_of(session_id) or 0):

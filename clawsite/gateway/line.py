@@ -46,13 +46,14 @@ class SendQueue:
     def clear(self) -> None:
         self._frames.clear()
 
-    def fits(self, size: int) -> bool:
-        """A single frame larger than the whole queue fits an empty one: it would never fit otherwise."""
-        return len(self._frames) < self.most_frames and (self.bytes == 0 or self.bytes + size <= self.most_bytes)
-
     @property
-    def half_full(self) -> bool:
-        return self.bytes * 2 > self.most_bytes or len(self._frames) * 2 > self.most_frames
+    def is_full(self) -> bool:
+        """Nothing more may wait. The frame that crosses the line is still taken: a large one would never fit otherwise."""
+        return self.bytes >= self.most_bytes or len(self._frames) >= self.most_frames
+
+    def is_tight(self, size: int) -> bool:
+        """No room for what may be dropped: it has the first half of the queue."""
+        return (self.bytes + size) * 2 > self.most_bytes or len(self._frames) * 2 > self.most_frames
 
 
 class Line:
@@ -71,9 +72,9 @@ class Line:
 
     def deliver(self, event: Encoded, *, droppable: bool = False) -> None:
         """Number an event and queue it. A client that reads too slowly first loses what may be lost, then its connection."""
-        if self.closing or (droppable and self._queue.half_full):
+        if self.closing or (droppable and self._queue.is_tight(event.size)):
             return
-        if not self._queue.fits(event.size):
+        if self._queue.is_full:
             self._overflow()
             return
         self.seq += 1
@@ -82,22 +83,21 @@ class Line:
 
     async def reply(self, text: str) -> None:
         """Queue an answer; the request waits for room, since only its own client is kept waiting by that."""
-        await self.room_for(_size(text))
+        await self.room()
         self.reply_now(text)
 
     def reply_now(self, text: str) -> None:
         """Queue an answer to a request that was refused at the door: a flood of those must not pile up tasks."""
-        size = _size(text)
         if self.closing:
             return
-        if not self._queue.fits(size):
+        if self._queue.is_full:
             self._overflow()
             return
-        self._queue.put(text, size)
+        self._queue.put(text, len(text) if text.isascii() else len(text.encode()))
         self._something.set()
 
-    async def room_for(self, size: int) -> None:
-        while not self.closing and not self._queue.fits(size):
+    async def room(self) -> None:
+        while not self.closing and self._queue.is_full:
             self._room.clear()
             await self._room.wait()
 
@@ -144,7 +144,3 @@ class Line:
         log.info("a client reads too slowly", extra={"connection": self.id, "seq": self.seq})
         self._queue.clear()
         self.close(Close.POLICY, f"slow consumer, last seq {self.seq}")
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())

@@ -56,9 +56,15 @@ def close() -> None:
     if writer:
         writer.stop()
     if readers:
+        everyone = threading.Barrier(READERS)  # so that each thread takes one and none takes two
         for _ in range(READERS):
-            readers.submit(connection.close)
+            readers.submit(_leave, everyone)
         readers.shutdown(wait=True)
+
+
+def _leave(everyone: threading.Barrier) -> None:
+    everyone.wait()
+    connection.close()  # a connection that is not closed is never given back to PostgreSQL's pool
 
 
 def explain(error: DatabaseError) -> ClawError | None:

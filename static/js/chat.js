@@ -26,8 +26,8 @@ const gateway = new Gateway({
   onEvent: receive,
   onGap: sync,
 });
-const transcript = new Transcript({ root: at("messages"), words, onRuns: showStop, onAnswer: announce });
-const list = new SessionList({ gateway, words, mainKey: MAIN, root: at("session-list"), onTitle: (title) => (at("title").textContent = title) });
+const transcript = new Transcript({ root: at("messages"), words, onRuns: showStop, onAnswer: (text) => say(fill(words.answer, text)) });
+const list = new SessionList({ gateway, words, mainKey: MAIN, root: at("session-list"), onTitle: showTitle });
 
 /* The connection */
 
@@ -39,6 +39,7 @@ function showState(state) {
     at("connection").textContent = told ?? fill(words.waiting, Math.max(1, Math.ceil((state.until - Date.now()) / 1000)));
   };
   tell();
+  if (state.name !== "connecting") say(at("connection").textContent); // once, and not every second of the countdown
   at("connection").dataset.state = state.name;
   if (state.name === "waiting") countdown = setInterval(tell, 1000);
   if (state.name === "signed-out") problem(words.signInAgain);
@@ -108,8 +109,14 @@ async function follow(step) {
   }
 }
 
-function announce(text) {
-  at("announce").textContent = fill(words.answer, text);
+function showTitle(title) {
+  at("title").textContent = title;
+  document.title = `${title} · Clawsite`;
+}
+
+/** Read out by screen readers. Not the log itself: a growing answer would be read word by word. */
+function say(text) {
+  at("announce").textContent = text;
 }
 
 /* Writing and stopping */
@@ -135,7 +142,7 @@ async function deliver(runId, params) {
   } catch (error) {
     if (error.code === "DISCONNECTED" || error.code === "TIMEOUT") return; // the next connection sends it again
     unsent.delete(runId);
-    if (params.sessionKey === feed.sessionKey) transcript.unsend(runId);
+    if (params.sessionKey === feed.sessionKey && !transcript.unsend(runId)) return;
     at("message").value ||= params.message;
     grow();
     problem(fill(words.notSent, reason(error)));
@@ -184,6 +191,11 @@ function submit() {
   grow();
 }
 
+/** Not on a phone, where it would bring up the keyboard. */
+function focusMessage() {
+  if (matchMedia("(hover: hover)").matches) at("message").focus();
+}
+
 function toggleSessions(open) {
   at("sessions").classList.toggle("open", open);
   at("toggle-sessions").setAttribute("aria-expanded", String(open));
@@ -210,7 +222,7 @@ at("new-session").addEventListener("click", () => {
 addEventListener("hashchange", () => {
   toggleSessions(false);
   open();
-  at("message").focus();
+  focusMessage();
 });
 
 open();

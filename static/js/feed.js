@@ -1,19 +1,23 @@
 /**
  * One session, followed: what is stored, then every event after it, each once and in order.
  *
- * Events carry the session's cursor and, when they belong to a run, the run's own seq. After a break the feed asks for
- * what it missed by cursor; when the server no longer has it, it starts over from the stored messages.
+ * Events carry the session's cursor, which has no holes, and the seq of the run they belong to. After a break the feed asks
+ * for what it missed by cursor; when the server no longer has it, it starts over from the stored messages.
  */
+
+const MOST_ROUNDS = 5; // of catching up in a row; what is then still missing comes with the next event
 
 export class SessionFeed {
   /** onHistory({messages, queued, activeRun}) replaces what is shown; onEvent(payload) adds to it. */
   constructor({ gateway, sessionKey, onHistory, onEvent }) {
     Object.assign(this, { gateway, sessionKey, onHistory, onEvent });
     this.sessionId = null; // of the session's current generation; null until somebody has written in it
-    this.cursor = null; // last event seen; null when the stored messages have to be read first
+    this.loaded = false;
+    this.cursor = 0; // of the last event seen, or covered by the stored messages
     this.runs = new Map(); // run id → last seq seen
     this.early = []; // arrived while catching up
     this.syncing = null;
+    this.again = false;
     this.closed = false;
   }
 
@@ -22,8 +26,9 @@ export class SessionFeed {
     this.closed = true;
   }
 
-  /** Load, or catch up after a break. A second call while one is under way joins it. */
+  /** Load, or catch up after a break. A call while one is under way joins it, and it goes another round. */
   sync() {
+    this.again = true;
     this.syncing ??= this.#sync().finally(() => {
       this.syncing = null;
     });
@@ -32,18 +37,14 @@ export class SessionFeed {
 
   /** A live event. Returns a promise when it revealed a hole, which is then being closed. */
   take(payload) {
-    if (this.closed || !this.#isOurs(payload) || (this.cursor === null && !this.syncing)) return null;
-    if (payload.change === "reset") this.cursor = null; // another generation: what was shown belongs to the last one
-    if (this.syncing) {
-      this.early.push(payload);
-      return null;
-    }
-    if (this.cursor === null || payload.cursor > this.cursor + 1) {
-      this.early.push(payload);
+    if (this.closed || !this.#isOurs(payload) || !(this.loaded || this.syncing)) return null;
+    if (payload.change === "reset") {
+      this.loaded = false; // another generation: what is shown belongs to the last one
       return this.sync();
     }
-    this.#apply(payload);
-    return null;
+    if (!this.syncing && payload.cursor <= this.cursor + 1) return this.#apply(payload);
+    this.early.push(payload);
+    return this.syncing ? null : this.sync();
   }
 
   /** Keys are unique among one's own sessions only; who may see others' too gets events under the same key. */
@@ -52,15 +53,23 @@ export class SessionFeed {
   }
 
   async #sync() {
-    if (this.cursor === null || !(await this.#catchUp())) await this.#load();
-    const early = this.early.sort((a, b) => a.cursor - b.cursor);
-    this.early = [];
-    if (!this.closed) early.forEach((payload) => this.#apply(payload));
+    for (let round = 0; this.again && !this.closed && round < MOST_ROUNDS; round++) {
+      this.again = false;
+      if (!this.loaded || !(await this.#catchUp())) await this.#load();
+      const early = this.early.sort((a, b) => a.cursor - b.cursor);
+      this.early = [];
+      for (const payload of early) {
+        if (payload.cursor > this.cursor + 1) this.again = true;
+        if (this.again) this.early.push(payload);
+        else this.#apply(payload);
+      }
+    }
   }
 
   async #load() {
     const history = await this.gateway.request("chat.history", { sessionKey: this.sessionKey, limit: 200 });
     if (this.closed) return;
+    this.loaded = true;
     this.cursor = history.cursor;
     this.sessionId = history.sessionId;
     this.runs.clear();
@@ -71,22 +80,26 @@ export class SessionFeed {
   /** False when the server cannot say what was missed. */
   async #catchUp() {
     let more = true;
-    while (more && !this.closed) {
+    while (more && this.loaded && !this.closed) {
       const page = await this.gateway.request("sessions.history", { sessionKey: this.sessionKey, fromStateVersion: this.cursor });
       if (page.resync_required) return false;
       for (const { payload } of page.events) if (!this.closed) this.#apply(payload);
       this.cursor = Math.max(this.cursor, page.cursor);
       more = page.more;
     }
-    return true;
+    return this.loaded;
   }
 
+  /** The stored messages may be newer than the cursor that came with them, so a run's own seq is looked at too. */
   #apply(payload) {
-    if (payload.runId && payload.seq <= (this.runs.get(payload.runId) ?? 0)) return;
-    if (!payload.runId && payload.cursor <= this.cursor) return;
-    if (payload.runId) this.runs.set(payload.runId, payload.seq);
+    if (payload.cursor <= this.cursor) return null;
+    this.cursor = payload.cursor;
     this.sessionId ??= payload.sessionId;
-    this.cursor = Math.max(this.cursor, payload.cursor);
+    if (payload.runId) {
+      if (payload.seq <= (this.runs.get(payload.runId) ?? 0)) return null;
+      this.runs.set(payload.runId, payload.seq);
+    }
     this.onEvent(payload);
+    return null;
   }
 }

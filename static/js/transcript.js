@@ -37,6 +37,7 @@ export class Transcript {
       }
     }
     for (const run of queued) this.asked(run.runId, run.text);
+    for (const [runId, { box }] of this.runs) if (!this.unfinished.has(runId)) this.#settleTools(box);
   }
 
   /** Somebody's message, shown once however often it is told: by us when sending, then by the server. */
@@ -49,14 +50,18 @@ export class Transcript {
     run.box.prepend(article);
   }
 
-  /** A message that never became a run is taken back. */
+  /** Take back a message that never became a run. False when it did: its own events tell how it ended. */
   unsend(runId) {
-    this.runs.get(runId)?.box.remove();
+    const run = this.runs.get(runId);
+    if (!run || run.told) return false;
+    run.box.remove();
     this.runs.delete(runId);
     this.#ended(runId);
+    return true;
   }
 
   apply({ runId, stream, data, change, message }) {
+    if (runId) this.#run(runId).told = true;
     if (stream === "lifecycle") this.#lifecycle(runId, data);
     else if (stream === "assistant") this.#assistant(runId, data);
     else if (stream === "thinking") this.#thinking(runId, data);
@@ -195,7 +200,7 @@ export class Transcript {
   #run(runId) {
     let run = this.runs.get(runId);
     if (!run) {
-      run = { box: document.createElement("section"), note: copyOf("run-note"), asked: false };
+      run = { box: document.createElement("section"), note: copyOf("run-note"), asked: false, told: false };
       run.box.className = "run";
       run.box.append(run.note);
       this.runs.set(runId, run);
@@ -229,7 +234,16 @@ export class Transcript {
     note.textContent = text;
     note.classList.toggle("bad", bad);
     box.querySelectorAll(".streaming").forEach((article) => article.classList.remove("streaming"));
+    this.#settleTools(box);
     this.#ended(runId);
+  }
+
+  /** Nothing runs in a run that has ended; a call without a result was cut off. */
+  #settleTools(box) {
+    for (const card of box.querySelectorAll('.tool[data-status="running"]')) {
+      card.dataset.status = "failed";
+      card.querySelector(".status").textContent = this.words.toolStopped;
+    }
   }
 
   #ended(runId) {

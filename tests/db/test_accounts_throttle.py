@@ -1,9 +1,11 @@
 """Waiting times after failed attempts: whom they meet, how long they last, and that no race gets round them."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -183,7 +185,15 @@ def test_no_failure_is_lost_when_many_are_counted_at_once() -> None:
     assert sorted(FailedSignIns.objects.values_list("failures", flat=True)) == [12, 12]
 
 
-def test_a_burst_of_guesses_is_not_let_in_before_its_failures_count() -> None:
+def test_a_burst_of_guesses_is_not_let_in_before_its_failures_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = throttle._refuse_waiting
+
+    def slowly(*question: Any) -> None:
+        judged(*question)
+        time.sleep(0.01)  # opens the window between the judgement and the count, if there is one
+
+    monkeypatch.setattr(throttle, "_refuse_waiting", slowly)
+
     def guess() -> bool:
         throttle.admit(HERE, "ada")
         return True

@@ -63,6 +63,7 @@ class Log:
     key: str = KEY
     owner: int = OWNER
     events: list[dict[str, Any]] = field(default_factory=list)
+    committed: int = 0  # how far the rows have come
     _seqs: dict[int, int] = field(default_factory=dict)
 
     def add(self, stream: str, run: int | None = 7, ts: int | None = None, **data: Any) -> dict[str, Any]:
@@ -81,7 +82,16 @@ class Log:
         self.events.append(event)
         return event
 
+    def commit(self, up_to: int | None = None) -> None:
+        self.committed = max(self.committed, len(self.events) if up_to is None else up_to)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return self.events[: self.committed]
+
     def message(self, *events: dict[str, Any]) -> dict[str, Any]:
+        """What the bus says about events, which have been committed by then."""
+        self.commit(max(event["cursor"] for event in events))
         return {"k": "events", "session": self.session, "owner": self.owner, "key": self.key, "events": [dict(e) for e in events]}
 
     def run(self, text: str, run: int = 7) -> list[dict[str, Any]]:
@@ -118,20 +128,20 @@ class FakeRows:
 
     async def events_after(self, session_id: str, cursor: int) -> tuple[list[dict[str, Any]], bool]:
         self._ask(f"events after {cursor}")
-        return [dict(event) for event in self.logs[session_id].events if event["cursor"] > cursor], False
+        return [dict(event) for event in self.logs[session_id].rows if event["cursor"] > cursor], False
 
     async def cursor_before(self, session_id: str, since_ms: int) -> int:
         self._ask("cursor before")
-        return max((event["cursor"] for event in self.logs[session_id].events if event["ts"] < since_ms), default=0)
+        return max((event["cursor"] for event in self.logs[session_id].rows if event["ts"] < since_ms), default=0)
 
     async def run_events(self, run_pk: int, before_seq: int) -> list[dict[str, Any]]:
         self._ask("run events")
-        events = [event for log in self.logs.values() for event in log.events]
+        events = [event for log in self.logs.values() for event in log.rows]
         return [event for event in events if event["run"] == run_pk and event["seq"] < before_seq]
 
     async def heads(self, session_ids: Any, users: Any) -> dict[str, int]:
         self._ask("heads")
-        return {session: len(log.events) for session, log in self.logs.items()}
+        return {session: log.committed for session, log in self.logs.items()}
 
     async def ended(self, run_pks: Any) -> list[int]:
         self._ask("ended")

@@ -155,3 +155,11 @@ async def test_an_answer_of_tool_calls_alone_is_an_answer() -> None:
     events = await Asking(calls("read", path="x")).run()
     assert reply_of(events).message.tool_calls[0].name == "read"
     assert reply_of(events).finish_reason == "tool_calls"
+
+
+async def test_nul_characters_never_reach_the_rows() -> None:
+    events = await Asking(thinks("h\0m") + says("a\0b") + calls("write", path="x", content="c\0d")).run()
+    reply = reply_of(events)
+    assert (reply.message.text, reply.message.thinking) == ("ab", "hm")
+    assert reply.message.tool_calls[0].arguments == {"path": "x", "content": "cd"}
+    assert shown_text(events) == "ab"

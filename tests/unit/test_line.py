@@ -81,7 +81,7 @@ async def test_small_frames_are_counted_too():
 async def test_what_may_be_lost_is_dropped_first_and_leaves_no_gap_in_the_numbers():
     socket = Socket(reads=False)
     line = socket.line()
-    while line.seq * 10_000 < limits.BUFFERED_BYTES * 0.6:
+    while line.seq * 10_000 < limits.BUFFERED_BYTES * 0.5:
         line.deliver(event(10_000))
     last = line.seq
     line.deliver(event(10_000, "tick"), droppable=True)
@@ -93,19 +93,30 @@ async def test_what_may_be_lost_is_dropped_first_and_leaves_no_gap_in_the_number
     assert not any('"tick"' in text for text in socket.sent)
 
 
-async def test_one_frame_larger_than_the_whole_queue_still_leaves():
+async def test_a_frame_larger_than_the_whole_queue_still_leaves():
     socket = Socket()
     line = socket.line()
+    line.deliver(event(1000))
     line.deliver(event(limits.BUFFERED_BYTES + 10))
     await until_written(line)
+    assert socket.seqs == [1, 2]
+
+
+async def test_something_large_that_may_be_lost_never_costs_the_connection():
+    socket = Socket()
+    line = socket.line()
+    line.deliver(event(1000))
+    line.deliver(event(limits.BUFFERED_BYTES * 3, "chat"), droppable=True)
+    await until_written(line)
     assert socket.seqs == [1]
+    assert socket.closed == (1000, "done")
 
 
 async def test_an_answer_waits_for_room_instead_of_closing_the_connection():
     socket = Socket(reads=False)
     line = socket.line()
-    line.deliver(event(limits.BUFFERED_BYTES // 2))
-    reply = asyncio.create_task(line.reply("y" * (limits.BUFFERED_BYTES * 3 // 4)))
+    line.deliver(event(limits.BUFFERED_BYTES))
+    reply = asyncio.create_task(line.reply("y" * 1000))
     await asyncio.sleep(0)
     assert not reply.done()
     assert not line.closing
@@ -118,7 +129,7 @@ async def test_an_answer_waits_for_room_instead_of_closing_the_connection():
 async def test_a_request_that_waits_for_room_is_let_go_when_the_client_leaves():
     socket = Socket(reads=False)
     line = socket.line()
-    line.deliver(event(limits.BUFFERED_BYTES - 200))
+    line.deliver(event(limits.BUFFERED_BYTES))
     reply = asyncio.create_task(line.reply("y" * 1000))
     await asyncio.sleep(0)
     line.gone()

@@ -148,6 +148,11 @@ async def test_calls_left_over_from_a_run_that_ended_are_never_carried_out() -> 
     assert world.asked_with[0][2:] == [result("a"), ToolResultMessage("b", "read", NO_RESULT, True), UserMessage("never mind")]
 
 
+def test_nothing_is_open_once_somebody_has_spoken_again() -> None:
+    assert unanswered([HELLO, wants("a")]) == [call("a")]
+    assert unanswered([HELLO, wants("a"), UserMessage("never mind")]) == []
+
+
 async def test_unreadable_arguments_reach_whoever_carries_out_the_call() -> None:
     broken = ToolCallAsked("a", "read", {}, error="not valid JSON")
     seen: list[ToolCallAsked] = []

@@ -11,17 +11,15 @@ NAME = SessionName("generation-1", "agent:main:main")
 async def test_missed_events_then_live_ones_each_once_and_in_order():
     log, clock = Log(), Clock()
     events = log.run(" ".join("abcdefghij"))
-    written = events[:]
-    log.events = events[:5]
+    log.commit(5)
 
     class Racing(FakeRows):
         """While the rows are read, the run goes on and the bus tells of it."""
 
         async def events_after(self, session_id, cursor):
             found = await super().events_after(session_id, cursor)
-            if len(log.events) < 9:
-                log.events = written[: len(log.events) + 2]
-                hub.hear_events(log.message(*log.events[-2:]))
+            if log.committed < 9:
+                hub.hear_events(log.message(*events[log.committed : log.committed + 2]))
             return found
 
     rows = Racing(log)
@@ -32,16 +30,15 @@ async def test_missed_events_then_live_ones_each_once_and_in_order():
     watcher.held.add(SESSION)
     await replay(rows, hub, watcher, SESSION, NAME, 2)
     await hub.settle()
-    log.events = written
-    hub.hear_events(log.message(*written[len(payloads(watcher, "agent")) :]))
+    hub.hear_events(log.message(*events[log.committed :]))
     await hub.settle()
-    told = [payload["cursor"] for payload in payloads(watcher, "agent")]
-    assert told == list(range(3, len(written) + 1))
+    assert [payload["cursor"] for payload in payloads(watcher, "agent")] == list(range(3, len(events) + 1))
 
 
 async def test_rows_that_are_ahead_of_the_bus_keep_late_messages_out():
     log, clock = Log(), Clock()
     events = log.run("a b c")
+    log.commit()
     rows = FakeRows(log)
     hub = Hub(rows, now=clock, later=clock.later)
     watcher = connection()

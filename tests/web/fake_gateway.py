@@ -33,7 +33,7 @@ class FakeGateway:
         self.answers: dict[str, Answer | None] = {
             "connect": self._hello,
             "chat.history": lambda params: self.history([]),
-            "sessions.history": self._missed,
+            "sessions.history": self.missed,
             "sessions.list": lambda params: {"sessions": [{"key": KEY, "displayName": None}]},
             "chat.send": lambda params: {"runId": params["idempotencyKey"], "status": "started"},
             "chat.abort": lambda params: {"ok": True, "aborted": True, "runIds": []},
@@ -66,7 +66,7 @@ class FakeGateway:
             "auth": {"role": "operator", "scopes": self.scopes},
         }
 
-    def _missed(self, params: dict[str, Any]) -> dict[str, Any]:
+    def missed(self, params: dict[str, Any]) -> dict[str, Any]:
         missed = [frame for frame in self.log if frame["payload"]["cursor"] > params["fromStateVersion"]]
         return {"sessionKey": KEY, "events": missed, "cursor": self.cursor, "more": False}
 

@@ -214,6 +214,31 @@ def test_opening_the_page_in_mid_answer_shows_what_was_said_and_goes_on(chat: Pa
     expect(chat.locator(".run").nth(1)).to_contain_text("Queued")
 
 
+def test_what_the_stored_answer_already_holds_is_not_played_again(chat: Page, gateway: FakeGateway, site: str) -> None:
+    # The stored state is read a moment after its cursor, so it may hold events that are still to arrive.
+    active = {"runId": "r1", "status": "running", "seq": 2, "messageId": "m1", "text": "So far", "thinking": ""}
+    gateway.answers["chat.history"] = lambda params: gateway.history([], activeRun=active)
+    open_page(chat, site)
+    expect(answers(chat)).to_have_text("So far")
+    gateway.says("r1", "So", 0)
+    gateway.says("r1", " far", 2)
+    gateway.says("r1", ", so good", 6)
+    expect(answers(chat)).to_have_text("So far, so good")
+    gateway.says("r1", "!", 15)
+    expect(answers(chat)).to_have_text("So far, so good!")
+
+
+def test_words_put_into_the_session_are_shown_once(opened: Page, gateway: FakeGateway) -> None:
+    gateway.cursor += 1
+    message = {"role": "assistant", "content": [{"type": "text", "text": "A note"}], "messageId": "i1"}
+    put_in = {"sessionKey": KEY, "sessionId": "g1", "cursor": gateway.cursor, "ts": 1, "change": "injected", "message": message}
+    for _ in range(2):
+        gateway.deliver({"type": "event", "event": "session", "payload": put_in})
+    begin(gateway)
+    expect(opened.locator(".run")).to_have_count(1)
+    expect(answers(opened)).to_have_text(["A note"])
+
+
 def test_the_stop_button_says_stopping_until_the_run_has_ended(opened: Page, gateway: FakeGateway) -> None:
     stop = opened.locator("#stop")
     expect(stop).to_be_hidden()
@@ -270,6 +295,30 @@ def test_a_lost_frame_is_noticed_and_fetched(opened: Page, gateway: FakeGateway)
     gateway.says("r1", "three", 8)
     expect(answers(opened)).to_have_text("one two three")
     assert gateway.connections == 1
+
+
+def test_what_is_lost_while_catching_up_is_fetched_too(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.says("r1", "one ", 0)
+    expect(answers(opened)).to_have_text("one ")
+
+    def missed(params: dict[str, Any]) -> dict[str, Any]:
+        answer = gateway.missed(params)
+        if len(gateway.calls("sessions.history")) == 1:
+            gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="two ", offset=4)
+            gateway.says("r1", "three", 8)
+        return answer
+
+    gateway.answers["sessions.history"] = missed
+    gateway.drop()
+    expect(answers(opened)).to_have_text("one two three")
+
+
+def test_a_call_without_a_result_is_not_shown_as_running_for_ever(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.tell("r1", "tool", phase="start", name="write", toolCallId="c1", args={})
+    end(gateway, aborted=True)
+    expect(opened.locator(".tool .status")).to_have_text("cut off")
 
 
 def test_when_the_server_no_longer_knows_what_was_missed_the_page_loads_anew(opened: Page, gateway: FakeGateway) -> None:

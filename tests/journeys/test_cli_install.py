@@ -1,0 +1,210 @@
+"""What `claw` says about an installation: help, wrong settings, doctor."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clawsite.cli.main import COMMANDS
+from tests.journeys.claw import PROJECT, Outcome, claw, environment
+from tests.services import free_port
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return environment(CLAWSITE_HOME=str(tmp_path / "home"), CLAWSITE_PORT=str(free_port()))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of an installation that is ready to be served."""
+    env = environment(CLAWSITE_HOME=str(tmp_path_factory.mktemp("home")))
+    os.chmod(env["CLAWSITE_HOME"], 0o700)
+    assert claw("prepare", env=env).code == 0
+    return env
+
+
+def findings(env: dict[str, str]) -> tuple[int, dict[str, dict[str, str]]]:
+    outcome = claw("doctor", "--json", env=env)
+    return outcome.code, {finding["name"]: finding for finding in json.loads(outcome.out)}
+
+
+def said_in_one_line(outcome: Outcome, code: int, words: str) -> bool:
+    return outcome.code == code and words in outcome.err and outcome.err.startswith("claw: ") and outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["help"], ["--help"]])
+def test_help_lists_our_commands_first_with_a_line_each(env, arguments) -> None:
+    outcome = claw(*arguments, env=env)
+    lines = [line.split() for line in outcome.out.splitlines() if line.startswith("  ")]
+    assert outcome.code == 0
+    assert [line[0] for line in lines[: len(COMMANDS)]] == list(COMMANDS)
+    assert all(len(line) > 3 for line in lines[: len(COMMANDS)])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_explains_itself_with_examples(env, name) -> None:
+    outcome = claw(name, "--help", env=env)
+    assert outcome.code == 0
+    assert "examples:" in outcome.out
+    assert claw("help", name, env=env).out == outcome.out
+
+
+def test_djangos_commands_are_there_too(env) -> None:
+    outcome = claw("help", "--commands", env=env)
+    assert {"migrate", "createsuperuser", "serve", "doctor"} <= set(outcome.out.split())
+
+
+def test_manage_py_is_the_same(env) -> None:
+    done = subprocess.run(
+        [sys.executable, PROJECT / "manage.py", "doctor", "--help"], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == claw("doctor", "--help", env=env).out
+
+
+@pytest.mark.parametrize("name", COMMANDS.values())
+def test_each_command_is_a_django_command_too(name) -> None:
+    from django.core.management import get_commands, load_command_class
+
+    assert get_commands()[name] == "clawsite.cli"
+    assert load_command_class("clawsite.cli", name).help
+
+
+def test_an_unknown_command_is_refused(env) -> None:
+    outcome = claw("sreve", env=env)
+    assert outcome.code == 1
+    assert "Unknown command: 'sreve'" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate", "doctor", "prepare"])
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("DATABASE_URL", "mysql://x", "postgresql://user:password@host"),
+        ("CLAWSITE_ORIGINS", "claw.example.com", "scheme://host"),
+        ("CLAWSITE_PORT", "eighty", "must be a number"),
+        ("CLAWSITE_HOME", "/proc/nowhere", "Set CLAWSITE_HOME to a directory you may write"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_exit_code_2(env, command, setting, value, words) -> None:
+    assert said_in_one_line(claw(command, env={**env, setting: value}), 2, words)
+
+
+def test_prepare_can_be_repeated(prepared) -> None:
+    outcome = claw("prepare", "--json", env=prepared)
+    (line,) = [json.loads(line) for line in outcome.out.splitlines()]
+    assert line["done"]["model"] == "demo/clawsite"
+    assert "/first-admin/" in line["done"]["link"]
+
+
+def test_doctor_finds_a_fresh_installation_well_enough_to_start(prepared) -> None:
+    code, found = findings(prepared)
+    assert code == 0
+    assert {name for name, finding in found.items() if finding["level"] == "fail"} == set()
+    assert found["database"]["level"] == "ok"
+    assert (found["worker"]["level"], found["people"]["level"]) == ("warn", "warn")
+    assert all(finding["todo"] for finding in found.values() if finding["level"] != "ok")
+
+
+def test_doctor_in_words_has_a_line_for_each_check(prepared) -> None:
+    outcome = claw("doctor", env=prepared)
+    marks = [line.split()[0] for line in outcome.out.splitlines() if not line.startswith(" ")]
+    assert set(marks) <= {"ok", "warn", "FAIL"}
+    assert len(marks) >= 15
+
+
+@pytest.mark.parametrize("command", ["web", "worker"])
+def test_web_and_worker_refuse_a_database_without_our_tables(env, command) -> None:
+    assert said_in_one_line(claw(command, env=env), 1, "Run `claw prepare`")
+
+
+def test_doctor_fails_on_a_database_that_is_not_migrated(env) -> None:
+    code, found = findings(env)
+    assert code == 1
+    assert "not applied" in found["database"]["text"]
+
+
+def test_doctor_names_loose_permissions(prepared) -> None:
+    home = Path(prepared["CLAWSITE_HOME"])
+    home.chmod(0o755)
+    (home / "secret.key").chmod(0o644)
+    try:
+        code, found = findings(prepared)
+    finally:
+        home.chmod(0o700)
+        (home / "secret.key").chmod(0o600)
+    assert code == 1
+    assert found["secrets"]["level"] == "fail"
+    assert found["home"]["level"] == "warn"
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "settings"),
+    [
+        ("debug", "warn", {"CLAWSITE_DEBUG": "1"}),
+        ("origins", "warn", {"CLAWSITE_HOST": "0.0.0.0"}),
+        ("origins", "warn", {"CLAWSITE_ORIGINS": "https://a.example.com,http://b.example.com"}),
+        ("origins", "ok", {"CLAWSITE_ORIGINS": "https://a.example.com"}),
+        ("proxy", "warn", {"CLAWSITE_ORIGINS": "https://a.example.com"}),
+        ("model", "fail", {"CLAWSITE_MODEL": "openai/gpt-5"}),
+        ("model", "ok", {"CLAWSITE_MODEL": "openai/gpt-5", "OPENAI_API_KEY": "x"}),
+        ("redis", "fail", {"REDIS_URL": "redis://127.0.0.1:1/0"}),
+    ],
+)
+def test_doctor_looks_at_the_settings(prepared, name, level, settings) -> None:
+    without_keys = {variable: value for variable, value in prepared.items() if not variable.endswith("_API_KEY")}
+    _, found = findings({**without_keys, **settings})
+    assert found[name]["level"] == level, found[name]
+
+
+def test_a_database_that_is_none_is_named_with_what_to_do(env) -> None:
+    home = Path(env["CLAWSITE_HOME"])
+    home.mkdir(mode=0o700)
+    (home / "clawsite.sqlite3").write_bytes(b"this is not a database, it is a poem" * 100)
+    assert said_in_one_line(claw("migrate", env=env), 1, "not a usable SQLite database")
+
+
+def test_serve_sees_a_database_that_was_replaced_by_an_older_one(prepared, tmp_path) -> None:
+    """The quick start trusts the database itself, so a restored backup is migrated again."""
+    from types import SimpleNamespace
+
+    from clawsite import settings
+    from clawsite.cli.prepared import schema_is_current
+
+    file = Path(prepared["CLAWSITE_HOME"], "clawsite.sqlite3")
+    seen = SimpleNamespace(
+        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": file}}, INSTALLED_APPS=settings.INSTALLED_APPS
+    )
+    assert schema_is_current(seen)  # type: ignore[arg-type]
+    older = tmp_path / "older.sqlite3"
+    with sqlite3.connect(file) as whole, sqlite3.connect(older) as copy:
+        whole.backup(copy)
+        copy.execute("DELETE FROM django_migrations WHERE app = 'sessions_app'")
+    copy.close()
+    seen.DATABASES["default"]["NAME"] = older
+    assert not schema_is_current(seen)  # type: ignore[arg-type]
+    seen.DATABASES["default"]["NAME"] = tmp_path / "none.sqlite3"
+    assert not schema_is_current(seen)  # type: ignore[arg-type]
+
+
+def test_static_files_newer_than_their_manifest_are_collected_again(tmp_path) -> None:
+    from types import SimpleNamespace
+
+    from clawsite.cli.prepared import static_is_current
+
+    source, root = tmp_path / "static", tmp_path / "staticfiles"
+    source.mkdir()
+    root.mkdir()
+    (source / "a.css").write_text("a {}")
+    seen = SimpleNamespace(STATIC_ROOT=root, STATICFILES_DIRS=[source], INSTALLED_APPS=[])
+    assert not static_is_current(seen)  # type: ignore[arg-type]
+    (root / "staticfiles.json").write_text("{}")
+    assert static_is_current(seen)  # type: ignore[arg-type]
+    later = time.time() + 10
+    os.utime(source / "a.css", (later, later))
+    assert not static_is_current(seen)  # type: ignore[arg-type]

@@ -1,0 +1,199 @@
+"""`claw serve` from the first start to the last signal, with real processes on a state directory of its own."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from clawsite.client import Client, Endpoint
+from tests.journeys.claw import claw, environment, start
+from tests.services import free_port
+
+PATIENCE = 60.0
+
+
+class Served:
+    """A `claw serve` and what it has written so far."""
+
+    def __init__(self, home: Path, **env: str) -> None:
+        self.home, self.port = home, free_port()
+        self.env = environment(CLAWSITE_HOME=str(home), CLAWSITE_PORT=str(self.port), CLAWSITE_DRAIN_SECONDS="2", **env)
+        self.out: list[str] = []
+        self.err: list[str] = []
+
+    def start(self) -> "Served":
+        self.process = start("serve", env=self.env)
+        for stream, lines in ((self.process.stdout, self.out), (self.process.stderr, self.err)):
+            threading.Thread(target=self._collect, args=(stream, lines), daemon=True).start()
+        return self
+
+    @staticmethod
+    def _collect(stream: Any, lines: list[str]) -> None:
+        for line in stream:
+            lines.append(line)
+
+    def text(self) -> str:
+        return "".join(self.out)
+
+    def until(self, condition: Any) -> None:
+        give_up = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < give_up, f"it did not happen:\n{self.text()}\n{''.join(self.err)}"
+            time.sleep(0.02)
+
+    def until_running(self) -> "Served":
+        self.until(lambda: "Stop " in self.text())
+        return self
+
+    def children(self) -> dict[str, psutil.Process]:
+        """By role: web, worker."""
+        found = {}
+        for child in psutil.Process(self.process.pid).children():
+            with contextlib.suppress(psutil.NoSuchProcess, IndexError):
+                found[child.cmdline()[3]] = child
+        return found
+
+    def health(self) -> dict[str, Any]:
+        async def ask() -> Any:
+            endpoint = Endpoint(url=f"ws://127.0.0.1:{self.port}/ws", token=(self.home / "gateway.token").read_text())
+            async with Client(endpoint) as client:
+                return await client.request("health", {"probe": True})
+
+        return asyncio.run(ask())
+
+    def end(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in [*psutil.Process(self.process.pid).children(recursive=True), self.process]:
+                process.kill()
+        self.process.wait(PATIENCE)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    one = Served(tmp_path / "home").start()
+    yield one.until_running()
+    one.end()
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    return all(not process.is_running() or process.status() == psutil.STATUS_ZOMBIE for process in processes)
+
+
+def test_the_first_start_prepares_and_tells_how_to_sign_in_and_go_on(served: Served) -> None:
+    text = served.text()
+    assert re.search(r"Applying \d+ migrations", text)
+    assert f"http://127.0.0.1:{served.port}/first-admin/" in text
+    assert "demo/clawsite" in text
+    assert str(served.home) in text
+    assert "Ctrl-C" in text
+    assert "\x1b" not in text
+    assert served.health()["workers"] == 1
+
+
+def test_the_state_directory_is_private_from_the_start(served: Served) -> None:
+    assert served.home.stat().st_mode & 0o077 == 0
+    for name in ("secret.key", "gateway.token"):
+        assert (served.home / name).stat().st_mode & 0o077 == 0
+
+
+def test_two_on_one_state_directory_are_refused_by_the_name_of_the_first(served: Served) -> None:
+    outcome = claw("serve", env={**served.env, "CLAWSITE_PORT": str(free_port())})
+    assert outcome.code == 1
+    assert f"already running on {served.home} as process {served.process.pid}" in outcome.err
+    assert served.health()["ok"]
+
+
+def test_sigterm_ends_everything_with_code_0_and_the_next_start_is_quick_and_quiet(served: Served) -> None:
+    children = list(served.children().values())
+    served.process.send_signal(signal.SIGTERM)
+    assert served.process.wait(PATIENCE) == 0
+    assert len(children) == 2
+    assert gone(children)
+    again = Served(served.home)
+    again.start().until_running()
+    try:
+        assert "migrations" not in again.text()
+        assert "first-admin" in again.text()  # nobody has used the first link
+    finally:
+        again.end()
+
+
+def test_children_end_with_a_supervisor_that_was_killed(served: Served) -> None:
+    children = list(served.children().values())
+    os.kill(served.process.pid, signal.SIGKILL)
+    served.process.wait(PATIENCE)
+    served.until(lambda: gone(children))
+
+
+def test_a_dead_child_is_started_again_and_clients_that_dial_meanwhile_only_wait(served: Served) -> None:
+    for role in ("web", "worker"):
+        before = served.children()[role].pid
+        os.kill(before, signal.SIGKILL)
+        served.until(lambda role=role, before=before: served.children().get(role) and served.children()[role].pid != before)
+        served.until(lambda: any("starting it again" in line for line in served.err))
+        assert served.health()["ok"]  # dialled at once: the supervisor keeps the port open while web is away
+
+
+def test_a_second_signal_kills_at_once(served: Served) -> None:
+    children = served.children()
+    children["worker"].suspend()  # it cannot drain, so the first signal alone would wait for it
+    served.process.send_signal(signal.SIGINT)
+    served.until(lambda: any("stopping" in line for line in served.err))
+    served.process.send_signal(signal.SIGINT)
+    served.process.wait(PATIENCE)
+    assert gone(list(children.values()))
+
+
+def test_open_sockets_are_told_of_the_end(served: Served) -> None:
+    async def watch() -> list[str]:
+        endpoint = Endpoint(url=f"ws://127.0.0.1:{served.port}/ws", token=(served.home / "gateway.token").read_text())
+        async with Client(endpoint) as client:
+            connection = await client.connection()
+            with connection.listen() as frames:
+                served.process.send_signal(signal.SIGTERM)
+                told = []
+                while (frame := await asyncio.wait_for(frames.get(), PATIENCE)) is not None:
+                    told.append(frame["event"])
+            assert "1012" in (connection.lost_because or "")
+            return told
+
+    assert asyncio.run(watch())[-1] == "shutdown"
+
+
+def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = claw("serve", env=environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(port)))
+    assert outcome.code == 1
+    assert f"127.0.0.1:{port} is in use" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_the_administrator_can_come_from_the_environment_and_the_password_stays_out_of_web_and_worker(tmp_path: Path) -> None:
+    served = Served(tmp_path / "home", CLAWSITE_ADMIN_USERNAME="anna", CLAWSITE_ADMIN_PASSWORD="correct-horse-battery").start()
+    try:
+        served.until_running()
+        assert "as anna" in served.text()
+        assert "first-admin" not in served.text()
+        for child in served.children().values():
+            assert "CLAWSITE_ADMIN_PASSWORD" not in child.environ()
+    finally:
+        served.end()
+
+
+def test_a_database_that_cannot_be_reached_ends_the_start_with_a_sentence(tmp_path: Path) -> None:
+    url = f"postgresql://claw@127.0.0.1:{free_port()}/claw"
+    outcome = claw("serve", env=environment(CLAWSITE_HOME=str(tmp_path), CLAWSITE_PORT=str(free_port()), DATABASE_URL=url))
+    assert outcome.code == 1
+    assert "is PostgreSQL running there" in outcome.err
+    assert "Traceback" not in outcome.err

@@ -1,0 +1,165 @@
+"""Conversations with the gateway, one JSON object a line, and how they are played.
+
+    {"conversation": "a sentence"}      begins one; it is the test's name
+    {"open": {"headers": {…}}}          opens a socket by hand; otherwise the first line that needs one opens it
+    {"connect": {…}}                    challenge, connect with these parameters over the usual ones, hello-ok
+    {"send": {…}} {"text": "…"} {"binary": 3} {"large": 30000000}
+    {"expect": {…}}                     the next answer (it has an id) or the next event is like this; the two may overtake each
+                                        other, and background events may come in between
+    {"close": 1008, "reason": "…"}      the server closes, with a reason that begins so
+    {"do": ["start", "run-1"]}          a step of the worker's hand
+    {"set": {"NAME": 1}}                a setting, before the socket is opened
+    "on": "b" in any line               another socket than "a"
+
+In what is sent, "$name" is replaced by a value the player knows or an earlier line has kept. In what is expected a dict has at
+least these keys; "$any" is anything, "$int" and "$text" one of that type, "$absent" nothing, "$=name" keeps the value,
+{"$has": [...]} a list with these among others, {"$starts": "x"} a text that begins so. At the end every socket's events must
+have been numbered without a gap.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed
+
+from tests.protocol.server import BACKGROUND, Hand, Socket, Sockets
+
+Line = dict[str, Any]
+
+
+def conversations(file: Path) -> Iterator[tuple[str, list[Line]]]:
+    name, lines = "", []
+    for text in file.read_text().splitlines():
+        if not text.strip():
+            continue
+        line = json.loads(text)
+        if "conversation" in line:
+            if lines:
+                yield name, lines
+            name, lines = line["conversation"], []
+        else:
+            lines.append(line)
+    yield name, lines
+
+
+class Player:
+    def __init__(self, sockets: Sockets, hand: Hand, settings: Any, known: dict[str, Any]) -> None:
+        self.sockets, self.hand, self.settings, self.known = sockets, hand, settings, dict(known)
+        self.open: dict[str, Socket] = {}
+        self.read: dict[tuple[str, str], int] = {}
+
+    async def play(self, lines: list[Line]) -> None:
+        for line in lines:
+            await self.step(line)
+        for socket in self.open.values():
+            numbers = [frame["seq"] for frame in socket.seen if "seq" in frame]
+            assert numbers == list(range(1, len(numbers) + 1))
+
+    async def step(self, line: Line) -> None:
+        on = line.get("on", "a")
+        match line:
+            case {"set": values}:
+                for name, value in values.items():
+                    setattr(self.settings, name, value)
+            case {"do": [what, *arguments]}:
+                await getattr(self.hand, what)(*arguments)
+            case {"open": options}:
+                await self.socket(on, **self.filled(options))
+            case {"connect": params}:
+                await self.connect(await self.socket(on), on, self.filled(params))
+            case {"send": frame}:
+                await (await self.socket(on)).send(self.filled(frame))
+            case {"text": text}:
+                await (await self.socket(on)).send(text)
+            case {"binary": size}:
+                await (await self.socket(on)).send(b"\x00" * size)
+            case {"large": size}:
+                frame = {"type": "req", "id": "large", "method": "health", "params": {"x": ""}}
+                frame["params"]["x"] = "x" * (size - len(json.dumps(frame)))
+                with contextlib.suppress(ConnectionClosed):  # the server does not wait for all of it
+                    await (await self.socket(on)).send(frame)
+            case {"expect": wanted}:
+                await self.expect(on, wanted)
+            case {"close": code}:
+                found, reason = await (await self.socket(on)).closed()
+                assert (found, reason[: len(line.get("reason", ""))]) == (code, line.get("reason", ""))
+            case _:
+                raise AssertionError(f"what is {line}?")
+
+    async def socket(self, on: str, **options: Any) -> Socket:
+        if on not in self.open:
+            self.open[on] = await self.sockets.open(**options)
+        return self.open[on]
+
+    async def connect(self, socket: Socket, on: str, params: Line) -> None:
+        await self.expect(on, {"event": "connect.challenge"})
+        usual = {
+            "minProtocol": 4,
+            "maxProtocol": 4,
+            "client": {"id": "test", "version": "1", "platform": "linux", "mode": "test"},
+            "auth": {"token": self.known["gateway"]},
+        }
+        await socket.send({"type": "req", "id": "connect", "method": "connect", "params": {**usual, **params}})
+        await self.expect(on, {"type": "res", "id": "connect", "ok": True})
+
+    async def expect(self, on: str, wanted: Line) -> None:
+        """The next frame of that type this socket has not looked at."""
+        socket = await self.socket(on)
+        kind = "res" if "id" in wanted or wanted.get("type") == "res" else "event"
+        background = BACKGROUND - {wanted.get("event")}
+        start = self.read.get((on, kind), 0)
+        frame = await socket.find(lambda f: f["type"] == kind and f.get("event") not in background, start)
+        self.read[on, kind] = next(at for at in range(start, len(socket.seen)) if socket.seen[at] is frame) + 1
+        fault = self.fault(wanted, frame)
+        assert fault is None, f"{fault}\nwanted {json.dumps(wanted)}\ngot    {json.dumps(frame)}"
+
+    def filled(self, value: Any) -> Any:
+        match value:
+            case str() if value.startswith("$") and value[1:] in self.known:
+                return self.known[value[1:]]
+            case dict():
+                return {name: self.filled(part) for name, part in value.items()}
+            case list():
+                return [self.filled(part) for part in value]
+        return value
+
+    def fault(self, wanted: Any, found: Any, at: str = "") -> str | None:
+        """What is wrong, or None."""
+        match wanted:
+            case "$any":
+                return None
+            case "$int" | "$text":
+                right = isinstance(found, int if wanted == "$int" else str)
+                return None if right else f"{at} is {found!r}"
+            case str() if wanted.startswith("$="):
+                self.known[wanted[2:]] = found
+                return None
+            case {"$has": items}:
+                missing = [item for item in items if item not in (found or [])]
+                return f"{at} lacks {missing}" if missing else None
+            case {"$starts": start}:
+                return None if isinstance(found, str) and found.startswith(start) else f"{at} is {found!r}"
+            case dict():
+                return self._dict_fault(wanted, found, at)
+            case list():
+                if not isinstance(found, list) or len(found) != len(wanted):
+                    return f"{at} is {found!r}"
+                return next((f for i, part in enumerate(wanted) if (f := self.fault(part, found[i], f"{at}/{i}"))), None)
+        wanted = self.filled(wanted)
+        return None if wanted == found else f"{at} is {found!r}, not {wanted!r}"
+
+    def _dict_fault(self, wanted: Line, found: Any, at: str) -> str | None:
+        if not isinstance(found, dict):
+            return f"{at} is {found!r}"
+        for name, part in wanted.items():
+            if part == "$absent":
+                if name in found:
+                    return f"{at}/{name} is there"
+            elif name not in found:
+                return f"{at}/{name} is missing"
+            elif fault := self.fault(part, found[name], f"{at}/{name}"):
+                return fault
+        return None

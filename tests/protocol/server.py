@@ -1,0 +1,217 @@
+"""A real server in the test's own loop, real sockets to it, and a hand that does a worker's work step by step."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import uvicorn
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from clawsite.infra import db
+from sessions_app import queue
+from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.models import Run
+from sessions_app.queue import Claimed
+from sessions_app.runs import end_event
+
+PATIENCE = 20.0  # a guard against hangs
+BACKGROUND = {"tick", "presence", "health", "sessions.changed"}
+
+
+class Server(uvicorn.Server):
+    """As `claw web` serves it: the application says goodbye while its sockets are still open."""
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.shutdown()
+        await super().shutdown(sockets)
+
+
+@contextlib.asynccontextmanager
+async def serving() -> AsyncIterator[str]:
+    """-> host:port of a server that ends with the block."""
+    from clawsite.asgi import application
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        application, ws="websockets-sansio", ws_max_size=26_214_400 + 1024, ws_per_message_deflate=False, lifespan="on", log_config=None
+    )
+    server = Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+
+
+class Socket:
+    """One client. Reads in the background, so that a test may look for the frame it wants and ignore the others."""
+
+    def __init__(self, ws: ClientConnection) -> None:
+        self.ws = ws
+        self.seen: list[dict[str, Any]] = []
+        self.hello: dict[str, Any] = {}
+        self._new = asyncio.Event()
+        self._reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            async for text in self.ws:
+                self.seen.append(json.loads(text))
+                self._new.set()
+        self._new.set()
+
+    async def find(self, wanted: Any, start: int = 0) -> dict[str, Any]:
+        """The first frame, from `start` on, for which `wanted(frame)` holds; waits for it to come."""
+        at = start
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                while at < len(self.seen):
+                    if wanted(self.seen[at]):
+                        return self.seen[at]
+                    at += 1
+                if self._reader.done():
+                    raise AssertionError(f"closed with {self.ws.close_code} {self.ws.close_reason!r}; got {self.seen[start:]}")
+                self._new.clear()
+                await self._new.wait()
+
+    async def send(self, frame: Any) -> None:
+        await self.ws.send(json.dumps(frame) if not isinstance(frame, (str, bytes)) else frame)
+
+    async def request(self, method: str, params: dict[str, Any] | None = None, **frame: Any) -> dict[str, Any]:
+        """The whole answer frame."""
+        id = uuid.uuid4().hex
+        await self.send({"type": "req", "id": id, "method": method, "params": params or {}, **frame})
+        return await self.answer(id)
+
+    async def answer(self, id: str, nth: int = 1) -> dict[str, Any]:
+        found = 0
+
+        def is_it(frame: dict[str, Any]) -> bool:
+            nonlocal found
+            found += frame.get("type") == "res" and frame.get("id") == id
+            return found == nth
+
+        return await self.find(is_it)
+
+    async def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        """The payload of a successful answer."""
+        frame = await self.request(method, params)
+        assert frame["ok"], frame
+        return frame["payload"]
+
+    async def event(self, name: str, **payload: Any) -> dict[str, Any]:
+        """The first event of that name whose payload has these values."""
+        frame = await self.find(
+            lambda f: f.get("event") == name and all((f["payload"] or {}).get(key) == value for key, value in payload.items())
+        )
+        return frame["payload"]
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        return [frame["payload"] for frame in self.seen if frame.get("event") == name]
+
+    async def closed(self) -> tuple[int, str]:
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait([self._reader])
+        return self.ws.close_code or 0, self.ws.close_reason or ""
+
+    async def close(self) -> None:
+        await self.ws.close()
+        await asyncio.wait([self._reader])
+
+
+class Sockets:
+    """Opens sockets and closes those a test leaves open."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._open: list[Socket] = []
+
+    async def open(self, path: str = "/ws", headers: dict[str, str] | None = None, **options: Any) -> Socket:
+        """A socket that has not shaken hands."""
+        url = f"ws://{self.address}{path}"
+        ws = await connect(url, additional_headers=headers or {}, compression=None, max_size=None, ping_interval=None, **options)
+        self._open.append(Socket(ws))
+        return self._open[-1]
+
+    async def connect(self, token: str | None = None, *, protocol: int = 4, headers: dict[str, str] | None = None, **params: Any) -> Socket:
+        """A socket after its handshake; without a token it brings the gateway's."""
+        opened = await self.open(headers=headers)
+        first = {
+            "minProtocol": protocol,
+            "maxProtocol": protocol,
+            "client": {"id": "test", "version": "1", "platform": "linux", "mode": "test"},
+            "auth": {"token": "test-gateway-token" if token is None else token},
+            **params,
+        }
+        opened.hello = await opened.call("connect", first)
+        return opened
+
+    async def close(self) -> None:
+        for opened in self._open:
+            await opened.close()
+
+
+class Hand:
+    """Does what a worker does to runs, one step at a time."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Claimed] = {}
+        self.texts: dict[str, str] = {}
+
+    async def start(self, run_id: str) -> None:
+        claimed = await db.write(queue.claim, "hand", 64, alone=True)
+        self.held |= {one.run_id: one for one in claimed}
+        assert run_id in self.held, f"{run_id} cannot start"
+        self.texts[run_id] = ""
+
+    async def say(self, run_id: str, *deltas: str) -> None:
+        new = []
+        for delta in deltas:
+            data = {"messageId": f"m-{run_id}", "attempt": 1, "delta": delta, "offset": len(self.texts[run_id])}
+            new.append(NewEvent("assistant", data))
+            self.texts[run_id] += delta
+        await db.write(queue.append, [(self.held[run_id], new)], key=str(self.held[run_id].session_id))
+
+    async def use(self, run_id: str, name: str, **result: Any) -> None:
+        call = {"name": name, "toolCallId": f"t-{run_id}"}
+        failed = bool(result.get("isError"))
+        new = [
+            NewEvent("tool", {"phase": "start", **call, "args": {}}),
+            NewEvent("tool", {"phase": "result", **call, "isError": failed, "result": {"content": [], "details": {}}}),
+        ]
+        await db.write(queue.append, [(self.held[run_id], new)], key=str(self.held[run_id].session_id))
+
+    async def finish(self, run_id: str) -> None:
+        """Store the answer and end the run."""
+        claimed, text = self.held.pop(run_id), self.texts[run_id]
+        content = [{"type": "text", "text": text}]
+        message = {"role": "assistant", "content": content, "timestamp": 1, "messageId": f"m-{run_id}"}
+        final = NewEvent("assistant", {"messageId": f"m-{run_id}", "attempt": 1, "final": True, "message": message})
+        entry = NewEntry("message", "assistant", content, text, f"m-{run_id}", {"stopReason": "stop"})
+        last = end_event(Run.Status.COMPLETED, "stop", startedAt=claimed.started_ms)
+        step = {"events": [final, last], "entries": [entry], "model": "openai/fake-1", "input_tokens": 3, "output_tokens": 5}
+        await db.write(queue.step, claimed, to=Run.Status.COMPLETED, reason="stop", **step, key=str(claimed.session_id))
+
+    async def fail(self, run_id: str, error: str, kind: str = "unavailable") -> None:
+        claimed = self.held.pop(run_id)
+        await db.write(queue.end, claimed, Run.Status.FAILED, kind, error, key=str(claimed.session_id))
+
+    async def abort(self, run_id: str, reason: str = "rpc") -> None:
+        claimed = self.held.pop(run_id)
+        await db.write(queue.end, claimed, Run.Status.ABORTED, reason, key=str(claimed.session_id))
+
+    async def whole_run(self, run_id: str, *deltas: str) -> None:
+        await self.start(run_id)
+        await self.say(run_id, *deltas)
+        await self.finish(run_id)

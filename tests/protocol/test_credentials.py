@@ -1,0 +1,87 @@
+"""A socket outlives a sign-in: what happens to it when its account, token or session changes."""
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+
+from clawsite.accounts import announce
+from clawsite.accounts.models import AccessToken
+from clawsite.accounts.tokens import revoke_token
+from clawsite.infra import db
+from tests.protocol.conftest import ORIGIN
+
+SEND = {"sessionKey": "agent:main:main", "message": "hi", "idempotencyKey": "k"}
+
+
+async def test_a_revoked_token_closes_its_sockets_and_no_others(sockets, user, token_of):
+    first, second = token_of(user), token_of(user)
+    revoked, kept = await sockets.connect(first), await sockets.connect(second)
+    await db.write(lambda: revoke_token(AccessToken.objects.order_by("pk").first()))
+    assert await revoked.closed() == (4001, "auth changed")
+    assert await kept.call("health")
+
+
+async def test_a_closed_account_closes_its_sockets(sockets, user, token_of):
+    socket = await sockets.connect(token_of(user))
+
+    def close_account():
+        user.is_active = False
+        user.save()
+
+    await db.write(close_account)
+    assert await socket.closed() == (4001, "auth changed")
+
+
+async def test_signing_out_closes_the_browsers_socket(sockets, user, cookie_of):
+    cookie = cookie_of(user)
+    socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
+
+    def sign_out():
+        browser = Client()
+        browser.cookies.load(cookie)
+        browser.logout()
+        announce.account_changed(user.pk)  # what the sign-out page does
+
+    await db.write(sign_out)
+    assert await socket.closed() == (4001, "auth changed")
+
+
+async def test_a_new_password_closes_the_sockets_of_old_sign_ins(sockets, user, cookie_of):
+    socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie_of(user)}, auth=None)
+
+    def change_password():
+        user.set_password("another-long-password")
+        user.save()
+
+    await db.write(change_password)
+    assert await socket.closed() == (4001, "auth changed")
+
+
+async def test_a_permission_that_is_taken_away_is_missing_at_once(sockets, user, token_of):
+    socket = await sockets.connect(token_of(user))
+    assert (await socket.request("chat.send", SEND))["ok"]
+    await db.write(lambda: user.groups.remove(Group.objects.get(name="User")))
+    refused = await socket.request("chat.send", {**SEND, "idempotencyKey": "k2"})
+    assert refused["error"]["code"] == "FORBIDDEN"
+
+
+async def test_a_permission_that_is_given_is_there_without_connecting_anew(sockets, person, cookie_of):
+    user = person("Auditor")
+    socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie_of(user)}, auth=None)
+    assert (await socket.request("chat.send", SEND))["error"]["code"] == "FORBIDDEN"
+    await db.write(lambda: user.groups.add(Group.objects.get(name="User")))
+    assert (await socket.request("chat.send", SEND))["ok"]
+
+
+@pytest.mark.parametrize("scopes", [["operator.admin", "operator.approvals"], ["operator.pairing"]])
+async def test_nobody_gets_more_than_the_account_has(sockets, user, token_of, scopes):
+    socket = await sockets.connect(token_of(user), scopes=scopes)
+    assert set(socket.hello["auth"]["scopes"]) <= {"operator.read", "operator.write"}
+
+
+async def test_a_credential_is_looked_at_again_when_nobody_says_that_it_changed(sockets, user, token_of, monkeypatch):
+    socket = await sockets.connect(token_of(user))
+    monkeypatch.setattr("clawsite.gateway.limits.RECHECK_SECONDS", 0.0)
+    await db.write(AccessToken.objects.all().delete)  # without telling anybody
+    await socket.send({"type": "req", "id": "1", "method": "health"})
+    assert await socket.closed() == (4001, "auth changed")

@@ -1,0 +1,163 @@
+"""Many clients of one session, and one client that was away: everybody sees the same, once, in order."""
+
+import asyncio
+
+from clawsite.infra import db
+from sessions_app.models import Event, Session, SessionMember
+
+KEY = "agent:main:main"
+
+
+def numbers(socket, event="agent"):
+    return [payload["cursor"] for payload in socket.events(event)]
+
+
+async def send(socket, run_id, message="hi", **params):
+    return await socket.call("chat.send", {"sessionKey": KEY, "message": message, "idempotencyKey": run_id, **params})
+
+
+async def test_all_clients_of_a_session_see_the_same_sequence(sockets, hand):
+    watchers = [await sockets.connect(caps=["tool-events"]) for _ in range(5)]
+    await send(watchers[0], "k1")
+    await hand.start("k1")
+    for word in ("one", " two", " three"):
+        await hand.say("k1", word)
+    await hand.use("k1", "read")
+    await hand.finish("k1")
+    for watcher in watchers:
+        await watcher.event("chat", state="final")
+    assert all(watcher.events("agent") == watchers[0].events("agent") for watcher in watchers)
+    assert numbers(watchers[0]) == list(range(1, 10))
+
+
+async def test_who_was_away_is_sent_what_it_missed_and_then_goes_on_live(sockets, hand):
+    owner = await sockets.connect()
+    await send(owner, "k1")
+    await hand.start("k1")
+    await hand.say("k1", *(f"{n} " for n in range(300)))
+    late = await sockets.connect()
+    answer = await late.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 10})
+    assert (answer["subscribed"], answer["cursor"]) == (True, 10)
+    for n in range(20):
+        await hand.say("k1", f"more {n} ")
+    await hand.finish("k1")
+    await late.event("chat", state="final")
+    assert numbers(late) == list(range(11, 325))
+    text = "".join(payload["data"].get("delta", "") for payload in late.events("agent"))
+    assert text == hand.texts["k1"][len("".join(f"{n} " for n in range(8))) :]
+
+
+async def test_every_page_of_a_long_log_fits_a_reply_and_together_they_are_all(sockets, hand):
+    socket = await sockets.connect()
+    await send(socket, "k1")
+    await hand.start("k1")
+    for n in range(40):
+        await hand.say("k1", *(f"{n}.{m} " + "ö" * 1000 for m in range(20)))
+    cursor, found, pages, more = 0, [], 0, True
+    while more:
+        page = await socket.call("sessions.history", {"sessionKey": KEY, "fromStateVersion": cursor})
+        found += [event["payload"]["cursor"] for event in page["events"]]
+        cursor, more, pages = page["cursor"], page["more"], pages + 1
+    assert found == list(range(1, 803))
+    assert pages > 1
+
+
+async def test_an_event_too_large_for_the_bus_still_arrives(sockets, hand):
+    socket = await sockets.connect()
+    await socket.call("sessions.create", {"key": KEY})
+    await socket.call("chat.inject", {"sessionKey": KEY, "message": "x" * 200_000})
+    event = await socket.event("session", change="injected")
+    assert len(event["message"]["content"][0]["text"]) == 200_000
+
+
+async def test_events_that_are_no_longer_kept_are_not_passed_over_in_silence(sockets, hand):
+    socket = await sockets.connect()
+    await send(socket, "k1")
+    await hand.whole_run("k1", "old")
+    await socket.event("chat", state="final")
+    await db.write(Event.objects.filter(cursor__lte=3).delete)
+    for place in (1, "2020-01-01T00:00:00Z"):
+        answer = await socket.call("sessions.history", {"sessionKey": KEY, "fromStateVersion": place})
+        assert (answer["resync_required"], "events" in answer) == (True, False)
+    kept = await socket.call("sessions.history", {"sessionKey": KEY, "fromStateVersion": 3})
+    assert [event["payload"]["cursor"] for event in kept["events"]] == [4, 5]
+
+
+async def test_nobody_else_hears_or_finds_a_session(sockets, hand, person, token_of):
+    owner, stranger = await sockets.connect(token_of(person())), await sockets.connect(token_of(person()))
+    auditor = await sockets.connect(token_of(person("Auditor")))
+    await send(owner, "k1")
+    await hand.whole_run("k1", "private")
+    await owner.event("chat", state="final")
+    session_id = (await owner.call("sessions.list"))["sessions"][0]["id"]
+    for method, params in (
+        ("chat.history", {"sessionId": session_id}),
+        ("sessions.history", {"sessionId": session_id}),
+        ("sessions.messages.subscribe", {"sessionId": session_id}),
+        ("sessions.resolve", {"sessionId": session_id}),
+        ("sessions.patch", {"sessionId": session_id, "label": "mine"}),
+        ("sessions.reset", {"sessionId": session_id}),
+        ("sessions.delete", {"sessionId": session_id}),
+        ("chat.send", {"sessionId": session_id, "message": "hi", "idempotencyKey": "k9"}),
+        ("chat.abort", {"sessionId": session_id}),
+        ("chat.inject", {"sessionId": session_id, "message": "hi"}),
+        ("agent.wait", {"runId": "k1"}),
+    ):
+        answer = await stranger.request(method, params)
+        assert answer.get("error", {}).get("code") == "NOT_FOUND", (method, answer)
+    # The same key is another session of another person.
+    assert (await stranger.call("chat.history", {"sessionKey": KEY}))["messages"] == []
+    assert (await stranger.call("sessions.list"))["count"] == 0
+    assert stranger.events("agent") == stranger.events("chat") == stranger.events("sessions.changed") == []
+    assert auditor.events("agent") == []
+
+
+async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, hand, person, token_of):
+    owner_user, guest_user = person(), person()
+    owner, guest = await sockets.connect(token_of(owner_user)), await sockets.connect(token_of(guest_user))
+    await send(owner, "k1")
+    session = Session.objects.get(owner=owner_user)
+    member = await db.write(lambda: SessionMember.objects.create(session=session, user=guest_user))
+    history = await guest.call("chat.history", {"sessionId": str(session.id)})
+    assert history["queued"][0]["runId"] == "k1"
+    refused = await guest.request("chat.send", {"sessionId": str(session.id), "message": "hi", "idempotencyKey": "g1"})
+    assert refused["error"]["code"] == "FORBIDDEN"
+    await hand.whole_run("k1", "for both")
+    await guest.event("chat", state="final")
+    await db.write(lambda: SessionMember.objects.filter(pk=member.pk).update(role=SessionMember.Role.WRITER))
+    assert (await guest.call("chat.send", {"sessionId": str(session.id), "message": "hi", "idempotencyKey": "g2"}))["status"] == "started"
+
+
+async def test_an_auditor_hears_the_sessions_it_follows(sockets, hand, person, token_of):
+    owner, auditor = await sockets.connect(token_of(person())), await sockets.connect(token_of(person("Auditor")))
+    await send(owner, "k1")
+    session = (await auditor.call("sessions.list"))["sessions"][0]
+    await auditor.call("sessions.messages.subscribe", {"sessionId": session["id"], "fromStateVersion": 0})
+    await hand.whole_run("k1", "watched")
+    await auditor.event("chat", state="final")
+    assert numbers(auditor) == [1, 2, 3, 4, 5]
+    await auditor.call("sessions.messages.unsubscribe", {"sessionId": session["id"]})
+    await send(owner, "k2")
+    await owner.event("agent", runId="k2")
+    assert all(payload["runId"] == "k1" for payload in auditor.events("agent"))
+
+
+async def test_a_scoped_client_hears_what_it_asked_for_even_before_it_exists(sockets, hand):
+    scoped, other = await sockets.connect(caps=["session-scoped-events"]), await sockets.connect()
+    await scoped.call("sessions.messages.subscribe", {"key": "agent:main:wanted"})
+    for name in ("unwanted", "wanted"):
+        await other.call("chat.send", {"sessionKey": f"agent:main:{name}", "message": "x", "idempotencyKey": name})
+    await scoped.event("agent", runId="wanted")
+    assert {payload["runId"] for payload in scoped.events("agent")} == {"wanted"}
+
+
+async def test_messages_lost_by_the_bus_cost_a_moment_and_no_event(sockets, hand, monkeypatch):
+    socket = await sockets.connect()
+    await send(socket, "k1")
+    await socket.event("agent", cursor=1)
+    monkeypatch.setattr("sessions_app.events.bus.publish", lambda message: None)
+    waiting = asyncio.create_task(socket.call("agent.wait", {"runId": "k1"}))
+    await hand.whole_run("k1", "nobody", " was", " told")
+    await socket.event("chat", state="final")
+    assert numbers(socket) == [1, 2, 3, 4, 5, 6, 7]
+    assert (await waiting)["status"] == "ok"

@@ -1,0 +1,40 @@
+"""Faults of the environment are sentences that say what to do; faults of ours keep their traceback."""
+
+import errno
+
+import psycopg
+import pytest
+from django.db import IntegrityError, OperationalError, ProgrammingError
+
+from clawsite.cli import trouble
+from clawsite.infra.environment import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (SettingsError("set X to Y"), "set X to Y"),
+        (OperationalError("unable to open database file"), "does its directory exist"),
+        (OperationalError("attempt to write a readonly database"), "read-only: make the file"),
+        (OperationalError("cannot execute UPDATE in a read-only transaction"), "read-only"),
+        (OperationalError("database or disk is full"), "free some space"),
+        (OperationalError("database is locked"), "locked by another program"),
+        (OperationalError("no such table: accounts_user"), "claw migrate"),
+        (ProgrammingError('relation "accounts_user" does not exist'), "claw migrate"),
+        (OperationalError('FATAL:  password authentication failed for user "claw"'), "refused the user or password"),
+        (OperationalError('FATAL:  database "claw" does not exist'), "createdb"),
+        (psycopg.OperationalError("connection failed: connection refused"), "is PostgreSQL running there"),
+        (psycopg.OperationalError("couldn't get a connection after 10.00 sec"), "is PostgreSQL running there"),
+        (PermissionError(errno.EACCES, "Permission denied", "/srv/claw"), "no permission to write /srv/claw"),
+        (OSError(errno.ENOSPC, "No space left on device"), "free some space"),
+    ],
+)
+def test_what_the_environment_did_wrong_is_said_with_what_to_do(error: Exception, words: str) -> None:
+    assert words in (trouble.explain(error) or "")
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), IntegrityError("UNIQUE constraint failed"), FileNotFoundError(errno.ENOENT, "gone")]
+)
+def test_a_bug_is_not_explained_away(error: Exception) -> None:
+    assert trouble.explain(error) is None
