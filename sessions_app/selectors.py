@@ -82,11 +82,11 @@ def list_sessions(
         found = found.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=active_minutes))
     if search:
         found = found.filter(Q(key__icontains=search) | Q(title__icontains=search) | Q(label__icontains=search))
-    page = found.order_by("-updated_at", "id")[offset : offset + limit]
+    page = found.select_related("owner").order_by("-updated_at", "id")[offset : offset + limit]
     if include_last:
         last = TranscriptEntry.objects.filter(session=OuterRef("pk"), kind="message").order_by("-position")
         page = page.annotate(last_text=Subquery(last.values("text")[:1]))
-    return SessionPage([session_row(session) for session in page], found.count())
+    return SessionPage([session_row(session) | {"owner": session.owner.username} for session in page], found.count())
 
 
 def session_row(session: Session) -> dict[str, Any]:

@@ -3,9 +3,13 @@
 import asyncio
 import itertools
 import os
+import threading
+from contextlib import contextmanager
+from functools import cache
 
 import pytest
 
+PASSWORD = "a-long-test-password"
 _numbers = itertools.count(1)
 
 
@@ -30,22 +34,44 @@ def database(django_db_setup, django_db_blocker):
     from clawsite.infra import db
     from tests.stack import Stack
 
-    with django_db_blocker.unblock():
+    with django_db_blocker.unblock(), _closing_connections():
         yield
         db.close()
         if not Stack.running:
             _delete_rows()
 
 
+@contextmanager
+def _closing_connections():
+    """Close what was opened in this thread: Django gives each async test a connection of its own and never closes it."""
+    from django.db.backends.signals import connection_created
+
+    opened, here = [], threading.get_ident()
+
+    def connected(connection, **_):
+        if threading.get_ident() == here:
+            opened.append(connection)
+
+    connection_created.connect(connected)
+    try:
+        yield
+    finally:
+        connection_created.disconnect(connected)
+        for connection in opened:
+            connection.close()
+
+
 def _delete_rows() -> None:
     from django.contrib.sessions.models import Session as BrowserSession
 
     from agents.models import Agent, install_main_agent
-    from clawsite.accounts.models import AccessToken, User
+    from clawsite.accounts.models import AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, User
     from sessions_app import lanes
     from sessions_app.models import Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
 
-    for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker, AccessToken, BrowserSession):
+    for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker):
+        model.objects.all().delete()
+    for model in (AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, BrowserSession):
         model.objects.all().delete()
     User.objects.filter(is_service=False).delete()
     Lane.objects.all().delete()
@@ -54,15 +80,24 @@ def _delete_rows() -> None:
     install_main_agent()
 
 
+@cache
+def _hashed(_hasher: str) -> str:
+    """Once per hasher: the real one takes a quarter of a second on purpose."""
+    from django.contrib.auth.hashers import make_password
+
+    return make_password(PASSWORD)
+
+
 @pytest.fixture
 def person(database):
-    """Make people: person() is a user of the group User, person("Operator", "Auditor") of others."""
+    """Make people: person() is a user of the group User, person("Operator", "Auditor") of others. All have PASSWORD."""
+    from django.conf import settings
     from django.contrib.auth.models import Group
 
     from clawsite.accounts.models import User
 
     def make(*groups: str, name: str = ""):
-        user = User.objects.create_user(name or f"person-{next(_numbers)}", password="a-long-test-password")
+        user = User.objects.create(username=name or f"person-{next(_numbers)}", password=_hashed(settings.PASSWORD_HASHERS[0]))
         user.groups.set(Group.objects.filter(name__in=groups or ("User",)))
         return user
 

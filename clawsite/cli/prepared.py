@@ -1,7 +1,8 @@
 """Whether `prepare` has anything to do.
 
-Asked without loading Django (10 ms instead of 700), so that `serve` can start at once. It only says yes from the database and the files themselves, never from a note about them, so a deleted, restored or older
-database is seen. PostgreSQL is always left to `prepare`: its driver would cost as much as Django.
+`serve` asks without loading Django (10 ms instead of 700), so that it can start at once. The answer comes from the database and
+the files themselves, never from a note about them, so a deleted, restored or older database is seen. PostgreSQL is always left
+to `prepare`: its driver would cost as much as Django.
 """
 
 import logging

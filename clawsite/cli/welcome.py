@@ -1,5 +1,9 @@
 """What a person reads when `claw serve` is up."""
 
+import os
+import shutil
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,12 +24,20 @@ def text(settings: ModuleType, first_steps: dict[str, Any]) -> str:
     lines += [
         _row("Model", _model(first_steps["model"])),
         _row("State", str(settings.HOME)),
-        _row("Try", 'claw agent "What can you do?"     in another terminal'),
-        _row("", "claw status · claw doctor · claw --help"),
+        _row("Try", f'{command()} agent "What can you do?"     in another terminal'),
+        _row("", f"{command()} status, doctor, logs, --help"),
         _row("Stop", "Ctrl-C; runs in progress go on at the next start"),
         "",
     ]
     return "\n".join(lines)
+
+
+def command() -> str:
+    """What to type for `claw` where this was started."""
+    if shutil.which("claw"):
+        return "claw"
+    script = Path(sys.executable).parent / "claw"
+    return os.path.relpath(script) if script.exists() else "python manage.py"
 
 
 def _row(label: str, value: str) -> str:

@@ -134,10 +134,6 @@ class Authority:
             raise SignedOut
         return self
 
-    async def look_again(self) -> None:
-        self.doubt()
-        await self.current()
-
     async def _check(self) -> None:
         me = asyncio.current_task()
         standing = await self._look(self.credential)

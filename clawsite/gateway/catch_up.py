@@ -12,6 +12,7 @@ from sessions_app import selectors
 from sessions_app.models import Session
 
 Place = int | str  # a cursor, or an ISO time
+BEGINNING = "1970-01-01T00:00:00Z"  # before every event: somebody who has seen nothing wants all that is kept
 
 
 class Missed(TypedDict):
@@ -50,8 +51,9 @@ def _place(session: Session, place: Place) -> int | str:
     cursor = selectors.cursor_at(session, str(place)) if is_time else int(place)
     if cursor > head:
         return f"cursor {cursor} is ahead of the log, which ends at {head}: it was written in another log"
-    # Of a time before the oldest event nobody can say whether something was kept from then.
-    if cursor < oldest - 1 or (is_time and cursor < oldest and oldest > 1):
+    # Of a time before the oldest event nobody can say whether something from then is gone.
+    too_early = is_time and place != BEGINNING and cursor < oldest and oldest > 1
+    if cursor < oldest - 1 or too_early:
         return f"events up to {oldest - 1} are no longer kept"
     return cursor
 

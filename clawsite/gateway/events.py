@@ -125,7 +125,7 @@ class Shutdown(TypedDict):
 
 
 class Health(TypedDict, total=False):
-    """Every minute: the same object as the answer of `health`."""
+    """The state of the installation, in numbers; also sent as an event every minute. `ok` is false while the database is away."""
 
     ok: bool
     ts: int

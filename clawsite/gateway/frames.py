@@ -94,7 +94,7 @@ class ConnectAuth(Wire):
 
 
 class ConnectParams(Wire):
-    """The first request. A device identity is accepted and not used yet."""
+    """A device identity is accepted and not used."""
 
     min_protocol: int = Field(ge=1)
     max_protocol: int = Field(ge=1)

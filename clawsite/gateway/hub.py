@@ -95,12 +95,22 @@ class Hub:
             self._advance(stream)
 
     def hear_session(self, message: dict[str, Any]) -> None:
-        """A session was made, patched, reset or deleted, or its members changed."""
+        """A session was made, patched, reset or deleted."""
+        self._tell_change(message, self.audience.of_session(message["session"], message["owner"], message["key"]))
+
+    async def hear_members(self, message: dict[str, Any]) -> None:
+        """Who may see a session has changed: told to those who could see it and to those who can now."""
+        before = self.audience.of_session(message["session"], message["owner"], message["key"])
+        await self.audience.read_members()
+        after = self.audience.of_session(message["session"], message["owner"], message["key"])
+        self._tell_change(message, {*before, *after})
+
+    def _tell_change(self, message: dict[str, Any], connections: Iterable[Connection]) -> None:
         stream = self._streams.get(message["session"])
         wire_id = message.get("sessionId") or (stream.name.id if stream and stream.opened else message["session"])
         payload = {"sessionKey": message["key"], "sessionId": wire_id, "reason": message["change"], "ts": clock.now_ms()}
         outgoing = Outgoing("sessions.changed", payload, payload)
-        for connection in self.audience.of_session(message["session"], message["owner"], message["key"]):
+        for connection in connections:
             connection.take(outgoing)
 
     def _stream(self, session_id: str) -> Stream:

@@ -73,6 +73,7 @@ class Peer:
             return
         line.reply_now(encode_success(request.id, hello))
         self._taken_in = (connection, Dispatcher(connection, runtime))
+        log.info("a client connected", extra={"connection": line.id, "user": connection.user_pk, "client": connection.client.id})
         runtime.hub.audience.add(connection)
         runtime.presence.joined(connection)
         if runtime.stopping:
@@ -90,6 +91,7 @@ class Peer:
             dispatcher.cancel()
             self._runtime.hub.leave(connection)
             self._runtime.presence.left(connection)
+            log.info("a client left", extra={"connection": connection.id, "user": connection.user_pk, "seq": self._line.seq})
 
     async def _write(self) -> None:
         try:

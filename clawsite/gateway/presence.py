@@ -139,10 +139,10 @@ class Presence:
         self._unannounced = self._unannounced or not told
         if not self._timed:
             self._timed = True
-            self._later(max(0.0, self._told_at + limits.PRESENCE_PAUSE_SECONDS - self._now()), self._tell_clients)
+            pause = limits.PRESENCE_PAUSE_SECONDS * max(1.0, len(self._mine) / 50)  # a long list goes to many, so less often
+            self._later(max(0.0, self._told_at + pause - self._now()), self._tell_clients)
 
     def _tell_clients(self) -> None:
-        self._unannounced = False
         self._timed = False
         self._told_at = self._now()
         self._versions.presence += 1

@@ -111,10 +111,10 @@ class Runtime:
         match message["k"]:
             case "events":
                 self.hub.hear_events(message)
+            case "session" if message["change"] == "members":
+                self.spawn(self.hub.hear_members(message))
             case "session":
                 self.hub.hear_session(message)
-                if message["change"] == "members":
-                    self.spawn(self.hub.audience.read_members())
             case "account":
                 self._doubt(message["user"])
             case "presence":

@@ -65,7 +65,9 @@ class Served:
 
     def health(self) -> dict[str, Any]:
         async def ask() -> Any:
-            endpoint = Endpoint(url=f"ws://127.0.0.1:{self.port}/ws", token=(self.home / "gateway.token").read_text())
+            endpoint = Endpoint(
+                url=f"ws://127.0.0.1:{self.env['CLAWSITE_PORT']}/ws", token=(self.home / "gateway.token").read_text()
+            )
             async with Client(endpoint) as client:
                 return await client.request("health", {"probe": True})
 
@@ -128,11 +130,18 @@ def test_sigterm_ends_everything_with_code_0_and_the_next_start_is_quick_and_qui
         again.end()
 
 
-def test_children_end_with_a_supervisor_that_was_killed(served: Served) -> None:
+def test_children_end_with_a_supervisor_that_was_killed_and_the_next_one_can_start_at_once(served: Served) -> None:
     children = list(served.children().values())
     os.kill(served.process.pid, signal.SIGKILL)
     served.process.wait(PATIENCE)
-    served.until(lambda: gone(children))
+    again = Served(served.home)
+    again.env = served.env  # the same port, at once: what is left of the first one lets go of it
+    again.start().until_running()
+    try:
+        served.until(lambda: gone(children))
+        assert again.health()["ok"]
+    finally:
+        again.end()
 
 
 def test_a_dead_child_is_started_again_and_clients_that_dial_meanwhile_only_wait(served: Served) -> None:

@@ -26,6 +26,14 @@ BACKGROUND = {"tick", "presence", "health", "sessions.changed"}
 class Server(uvicorn.Server):
     """As `claw web` serves it: the application says goodbye while its sockets are still open."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
@@ -41,12 +49,16 @@ async def serving() -> AsyncIterator[str]:
 
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        application, ws="websockets-sansio", ws_max_size=26_214_400 + 1024, ws_per_message_deflate=False, lifespan="on", log_config=None
+        application,
+        ws="websockets-sansio",
+        ws_max_size=26_214_400 + 1024,
+        ws_per_message_deflate=False,
+        lifespan="on",
+        log_config=None,
     )
     server = Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started:
-        await asyncio.sleep(0.01)
+    await asyncio.wait_for(server.listening.wait(), PATIENCE)
     try:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
     finally:
@@ -144,7 +156,9 @@ class Sockets:
         self._open.append(Socket(ws))
         return self._open[-1]
 
-    async def connect(self, token: str | None = None, *, protocol: int = 4, headers: dict[str, str] | None = None, **params: Any) -> Socket:
+    async def connect(
+        self, token: str | None = None, *, protocol: int = 4, headers: dict[str, str] | None = None, **params: Any
+    ) -> Socket:
         """A socket after its handshake; without a token it brings the gateway's."""
         opened = await self.open(headers=headers)
         first = {

@@ -3,6 +3,7 @@
 import asyncio
 
 from clawsite.infra import db
+from sessions_app import events
 from sessions_app.models import Event, Session, SessionMember
 
 KEY = "agent:main:main"
@@ -35,7 +36,7 @@ async def test_who_was_away_is_sent_what_it_missed_and_then_goes_on_live(sockets
     await send(owner, "k1")
     await hand.start("k1")
     await hand.say("k1", *(f"{n} " for n in range(300)))
-    late = await sockets.connect()
+    late = await sockets.connect(caps=["session-scoped-events"])
     answer = await late.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 10})
     assert (answer["subscribed"], answer["cursor"]) == (True, 10)
     for n in range(20):
@@ -79,8 +80,9 @@ async def test_events_that_are_no_longer_kept_are_not_passed_over_in_silence(soc
     for place in (1, "2020-01-01T00:00:00Z"):
         answer = await socket.call("sessions.history", {"sessionKey": KEY, "fromStateVersion": place})
         assert (answer["resync_required"], "events" in answer) == (True, False)
-    kept = await socket.call("sessions.history", {"sessionKey": KEY, "fromStateVersion": 3})
-    assert [event["payload"]["cursor"] for event in kept["events"]] == [4, 5]
+    for place in ({"fromStateVersion": 3}, {}):  # who has seen nothing, and remembers nothing, gets all that is kept
+        kept = await socket.call("sessions.history", {"sessionKey": KEY, **place})
+        assert [event["payload"]["cursor"] for event in kept["events"]] == [4, 5]
 
 
 async def test_nobody_else_hears_or_finds_a_session(sockets, hand, person, token_of):
@@ -117,7 +119,13 @@ async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, hand, pe
     owner, guest = await sockets.connect(token_of(owner_user)), await sockets.connect(token_of(guest_user))
     await send(owner, "k1")
     session = Session.objects.get(owner=owner_user)
-    member = await db.write(lambda: SessionMember.objects.create(session=session, user=guest_user))
+
+    def add_member():
+        events.session_changed(session_id=session.id, session_key=session.key, owner_id=session.owner_id, change="members")
+        return SessionMember.objects.create(session=session, user=guest_user)
+
+    member = await db.write(add_member)
+    await guest.event("sessions.changed", reason="members")
     history = await guest.call("chat.history", {"sessionId": str(session.id)})
     assert history["queued"][0]["runId"] == "k1"
     refused = await guest.request("chat.send", {"sessionId": str(session.id), "message": "hi", "idempotencyKey": "g1"})
@@ -125,7 +133,9 @@ async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, hand, pe
     await hand.whole_run("k1", "for both")
     await guest.event("chat", state="final")
     await db.write(lambda: SessionMember.objects.filter(pk=member.pk).update(role=SessionMember.Role.WRITER))
-    assert (await guest.call("chat.send", {"sessionId": str(session.id), "message": "hi", "idempotencyKey": "g2"}))["status"] == "started"
+    assert (await guest.call("chat.send", {"sessionId": str(session.id), "message": "hi", "idempotencyKey": "g2"}))[
+        "status"
+    ] == "started"
 
 
 async def test_an_auditor_hears_the_sessions_it_follows(sockets, hand, person, token_of):

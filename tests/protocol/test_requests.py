@@ -27,7 +27,9 @@ async def test_a_hundred_identical_requests_start_one_run_and_get_one_answer(soc
 async def test_messages_to_one_session_are_queued_in_the_order_they_were_sent(sockets):
     socket = await sockets.connect()
     for n in range(40):
-        await socket.send({"type": "req", "id": str(n), "method": "chat.send", "params": send_params(f"k{n:02}", key=KEY if n % 2 else "main")})
+        await socket.send(
+            {"type": "req", "id": str(n), "method": "chat.send", "params": send_params(f"k{n:02}", key=KEY if n % 2 else "main")}
+        )
     for n in range(40):
         assert (await socket.answer(str(n)))["ok"]
     assert list(Run.objects.order_by("pk").values_list("run_id", flat=True)) == [f"k{n:02}" for n in range(40)]

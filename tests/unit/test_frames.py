@@ -53,7 +53,19 @@ def test_a_complaint_never_repeats_what_was_sent():
 
 @pytest.mark.parametrize(
     ("lowest", "highest", "chosen"),
-    [(1, 1, 1), (3, 3, 3), (4, 4, 4), (1, 4, 4), (3, 4, 4), (1, 2, 1), (2, 3, 3), (2, 2, None), (5, 9, None), (4, 9, 4), (4, 1, None)],
+    [
+        (1, 1, 1),
+        (3, 3, 3),
+        (4, 4, 4),
+        (1, 4, 4),
+        (3, 4, 4),
+        (1, 2, 1),
+        (2, 3, 3),
+        (2, 2, None),
+        (5, 9, None),
+        (4, 9, 4),
+        (4, 1, None),
+    ],
 )
 def test_the_newest_protocol_both_speak_is_chosen(lowest, highest, chosen):
     assert choose_protocol(lowest, highest) == chosen
@@ -61,7 +73,9 @@ def test_the_newest_protocol_both_speak_is_chosen(lowest, highest, chosen):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), children, max_size=4),
+    lambda children: (
+        st.lists(children, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), children, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -80,4 +94,10 @@ def test_an_event_spliced_from_halves_is_the_event_written_whole(payload, seq, v
 def test_a_response_has_only_the_properties_of_a_closed_schema():
     assert json.loads(encode_success("1", {"a": 1})) == {"type": "res", "id": "1", "ok": True, "payload": {"a": 1}}
     failure = json.loads(encode_failure("1", {"code": "CONFLICT", "message": "m"}, {"status": "error"}))
-    assert failure == {"type": "res", "id": "1", "ok": False, "error": {"code": "CONFLICT", "message": "m"}, "payload": {"status": "error"}}
+    assert failure == {
+        "type": "res",
+        "id": "1",
+        "ok": False,
+        "error": {"code": "CONFLICT", "message": "m"},
+        "payload": {"status": "error"},
+    }

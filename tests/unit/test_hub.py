@@ -198,7 +198,10 @@ async def test_protocol_1_gets_the_delta_the_cursor_and_the_tool_event_where_it_
     await world.tell(*events)
     delta = frames(classic, "agent")[1]
     assert (delta["stateVersion"], delta["payload"]["delta"]) == (2, "hm")
-    assert [(payload["status"], payload["toolCallId"]) for payload in payloads(classic, "tool")] == [("start", "t1"), ("error", "t1")]
+    assert [(payload["status"], payload["toolCallId"]) for payload in payloads(classic, "tool")] == [
+        ("start", "t1"),
+        ("error", "t1"),
+    ]
     assert all("stateVersion" not in frame for frame in frames(modern))
     assert "delta" not in payloads(modern, "agent")[1]
     assert [payload["stream"] for payload in payloads(modern, "agent")] == ["lifecycle", "assistant"]

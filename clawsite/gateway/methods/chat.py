@@ -22,6 +22,7 @@ from sessions_app.sessions import inject_message
 
 class SendParams(RunWishes):
     timeout_ms: int | None = Field(None, ge=0, le=86_400_000)
+    expected_leaf_entry_id: None = None  # OpenClaw's page sends it; a transcript here has no branches to choose from
 
 
 class SendAnswer(TypedDict):

@@ -6,22 +6,23 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.addressing import ByKey, ToSession
-from clawsite.gateway.catch_up import Missed, missed_events, place_of
+from clawsite.gateway.catch_up import BEGINNING, Missed, missed_events, place_of
 from clawsite.gateway.fanout import replay
 from clawsite.gateway.methods.sessions import ListParams, list_
 from clawsite.gateway.registry import Call, Followed, method
 from clawsite.gateway.scopes import Scope
 from clawsite.gateway.wire import SessionName
 from clawsite.infra import db
+from clawsite.infra.errors import Conflict
 from clawsite.routing.inbound import find_or_none
 
 NO_SUCH_LOG = "there is no such session, so the place is one in another log"
 
 
 class HistoryParams(ToSession):
-    """`fromStateVersion` is a cursor, or an ISO time such as 2026-02-01T10:15:00Z; without it, from the beginning."""
+    """`fromStateVersion` is a cursor, or an ISO time such as 2026-02-01T10:15:00Z; without it, all that is kept."""
 
-    from_state_version: int | str = 0
+    from_state_version: int | str = BEGINNING
     limit: int = Field(1000, ge=1, le=1000)
 
 
@@ -34,7 +35,7 @@ async def history(call: Call, params: HistoryParams) -> Missed:
     """
     session = await db.read(find_or_none, call.user, params.address)
     if session is None:
-        if params.from_state_version in (0, "0"):
+        if params.from_state_version in (0, "0", BEGINNING):
             return Missed(events=[], cursor=0, more=False)
         return Missed(resync_required=True, reason=NO_SUCH_LOG)
     return await missed_events(call, session, params.from_state_version, limit=params.limit)
@@ -54,7 +55,11 @@ async def subscribe(call: Call, params: ListParams) -> SubscribeAnswer:
 
 
 class FollowParams(ByKey):
-    """With `fromStateVersion` the missed events are sent first, as events, and the live ones after them, each once."""
+    """With `fromStateVersion` the missed events are sent first, as events, and the live ones after them.
+
+    On a connection with the cap session-scoped-events each comes once and in order. Without it, live events may have been sent
+    before the subscription: compare cursors.
+    """
 
     from_state_version: int | str | None = None
     include_approvals: bool = False
@@ -87,6 +92,8 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     if isinstance(cursor, str):
         hub.audience.follow(connection, session_id)
         return {**answer, "cursor": session.cursor, "resync_required": True, "reason": cursor}
+    if session_id in connection.held:
+        raise Conflict("the missed events of this session are being sent already", retryable=True)
     connection.held.add(session_id)
     hub.audience.follow(connection, session_id)
     start = cursor

@@ -1,7 +1,7 @@
 """Sessions: made, listed, looked into, changed, reset, deleted."""
 
 from functools import partial
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal
 
 import orjson
 from pydantic import Field
@@ -258,7 +258,6 @@ class DeleteAnswer(TypedDict):
     key: str
     deleted: bool
     archived: list[str]
-    reason: NotRequired[str]
 
 
 @method("sessions.delete", scope=Scope.WRITE)

@@ -1,0 +1,111 @@
+"""The part of docs/protocol.md that people write; protocol_docs.py adds what the code knows."""
+
+INTRODUCTION = """\
+# The WebSocket protocol
+
+This page is printed by `claw protocol-docs` from the declarations the gateway runs on; only the introduction is written by
+hand. The same as JSON Schema: `/api/protocol.json`.
+
+## Connecting
+
+One endpoint: `/ws`, or the bare origin. One JSON object per text frame; binary frames are not used.
+
+| frame | properties |
+| --- | --- |
+| request | `type: "req"`, `id`, `method`, `params?`, `idempotencyKey?` (protocol 1) |
+| response | `type: "res"`, `id`, `ok`, `payload?`, `error? {code, message, details?, retryable?, retryAfterMs?}` |
+| event | `type: "event"`, `event`, `seq`, `payload`, `stateVersion?` |
+
+The server opens with the event `connect.challenge {nonce, ts}`. The client's first frame is the request `connect`, within 15 s
+and in at most 64 KiB:
+
+```json
+{"type": "req", "id": "1", "method": "connect", "params": {
+  "minProtocol": 4, "maxProtocol": 4,
+  "client": {"id": "my-program", "version": "1.0", "platform": "linux", "mode": "backend"},
+  "scopes": ["operator.read", "operator.write"], "caps": ["tool-events"], "auth": {"token": "claw_…"}}}
+```
+
+Protocols 1, 3 and 4 are spoken; the newest inside the client's range is chosen. 1 is the protocol of the first articles about
+OpenClaw, 3 and 4 are those of its own clients. Any `client.id` is accepted; properties of `connect` we do not know are passed over.
+
+**Who is it?** A browser is known by its sign-in cookie; its `Origin` must be one of CLAWSITE_ORIGINS, scheme, host and port
+each exact. A program brings a personal token or the gateway token in `auth.token` (or `auth.password`); it may leave `Origin`
+out, but a foreign one is refused whatever the token. After five failures an address has to wait (`AUTH_RATE_LIMITED`).
+
+**What may it do?** The scopes of the account, narrowed by the token, narrowed by `scopes` if that list is not empty. Asking for
+more yields what the account has. `operator.write` includes `operator.read`; nothing else follows from another scope. The account
+is looked at again at once when it changes, and at least every minute; a credential that is no longer good closes with 4001.
+
+The answer is `hello-ok`: the chosen `protocol`, `server`, `features {methods, events}`, a `snapshot` of presence and health,
+`auth {role, scopes}`, `policy {maxPayload, maxBufferedBytes, tickIntervalMs}`, and `session {sessionId, sessionKey}`, which names
+the main session of the default agent (its `sessionId` is null until somebody has written in it).
+
+Refusals are an error frame and a close, in this order of checks: frame, method, parameters, protocol (1002), role, origin,
+credential (1008). `error.details.code` is one of `PROTOCOL_MISMATCH`, `CONTROL_UI_ORIGIN_NOT_ALLOWED`, `AUTH_REQUIRED`,
+`AUTH_TOKEN_MISMATCH`, `AUTH_RATE_LIMITED`.
+
+## Requests
+
+Every request is worked on by itself, so answers may overtake each other and events may come before the answer. Requests that open
+runs in one session are begun in their order of arrival. At most 64 requests of one connection are in flight; a burst is taken at
+the speed of its answers, and what finds no place within two seconds gets a retryable `UNAVAILABLE`. Parameters are closed: an
+unknown one is an error. A bad frame after the handshake is answered with its id, or `"invalid"`, and the connection stays open.
+
+`sessionKey` names a session among one's own (`main` is `agent:main:main`); somebody else's session, where one may see it, is named
+by `sessionId`. What one may not see does not exist: NOT_FOUND.
+
+**Idempotency.** `agent` and `chat.send` need an `idempotencyKey`; it becomes the `runId`. The same key again never starts a second
+run, in any process and after any restart: it gets the answer of the first. The same key with another body is a CONFLICT.
+
+**`agent` answers twice** with the same id: `{runId, status: "accepted"}` once the run is stored, and `status: "ok"` with the result
+when it has ended, or an error with `payload.status: "error"`. In protocol 1 the words are `pending`, `complete` and `error`.
+
+## Events
+
+`seq` counts the events of one connection from 1 without a gap. A client that reads too slowly first loses events that may be lost
+(marked below) and then its connection: 1008, `slow consumer, last seq N`; at most 1 MiB or 1,000 frames wait for it.
+
+- `agent` is the log of a run: `{runId, seq, stream, ts, sessionKey, sessionId, cursor, data}`. This `seq` counts the run's events,
+  `cursor` those of the session, both without a gap. Its last event is `lifecycle` with phase `end` (`aborted: true` for an abort)
+  or `error`.
+- `chat` tells the same for clients that only show text: `delta` repeats the whole text so far, at most every 75 ms, then `final`,
+  `aborted` or `error`.
+- `session` is an event of the log that belongs to no run; it has a `cursor` too.
+- Owner and members of a session are told on all their connections. With the cap `session-scoped-events` a connection is told only
+  about sessions it follows; who may read everybody's sessions is told only about those anyway.
+
+| stream | `data` |
+| --- | --- |
+| `lifecycle` | `phase` accepted, start, waiting, resume, rescued, retry, end or error, with what belongs to each |
+| `assistant` | `{messageId, attempt, delta, offset}` |
+| | `{messageId, attempt, reset: true}`: the model is asked again, what was shown of that message is void |
+| | `{messageId, attempt, final: true, message}`: it is stored |
+| `thinking` | `{messageId, attempt, delta, offset}` |
+| `tool` | `phase` start `{name, toolCallId, args}`, update `{partialResult}` or result `{isError, result, meta?}` |
+
+Protocols 3 and 4 are told the stream `tool` only with the cap `tool-events`; protocol 1 gets the event `tool` besides.
+
+## Catching up
+
+A client remembers the `cursor` of the last event it has seen. After a break it asks `sessions.history {sessionKey,
+fromStateVersion: cursor}` and gets every event since, each once and in order; while `more` is true it asks again from the answer's
+`cursor`. An ISO time works in place of a cursor. Or it lets the server do it: `sessions.messages.subscribe {key, fromStateVersion}`
+sends what was missed as events, followed by the live ones; with the cap `session-scoped-events` each comes once and in order.
+`resync_required` says honestly that the events are no longer kept, or that the cursor belongs to another log: read
+`chat.history` anew.
+
+`chat.history` is the way in for a client that remembers nothing. Its `cursor` was read before its messages, so live events after it
+are news; `activeRun` holds the text of the answer that is being written, up to its `seq`: events of that run up to this `seq` are
+already in it.
+
+## Differences from OpenClaw
+
+- `agent` events of stream `assistant` carry `delta` and `offset` (characters before it), not the whole text again.
+- Events are kept and can be read again; `cursor`, `sessionId`, `resync_required`, `nextCursor` and `activeRun` are additions.
+- Ticks come every 15 s and carry `activeSessions`.
+- Protocol 1 frames carry the session's cursor as `stateVersion`; protocols 3 and 4 have `{presence, health}` there, on the events
+  of these names.
+- In sessions.patch no field changes what commands an agent may run; that is decided by people in the admin.
+- A device identity is accepted and not used.
+"""

@@ -1,0 +1,91 @@
+"""What a run said: the text the model was asked for, the text that is stored, and the view its events give. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessions_app.replay import RunView, ToolView, replay
+from tests.fake_llm import plan
+from tests.faults.record import EventRow, History, Rows, RunRow
+
+ALL_TOOLS_DONE = 1_000  # results, more than any prompt asks for
+
+
+def wanted_text(prompt: str) -> str:
+    """What the fake model says in the end, when it is let to."""
+    return "".join(plan(prompt, ALL_TOOLS_DONE)[2])
+
+
+def stored_text(rows: Rows, run: RunRow) -> str:
+    entries = [entry for entry in rows.entries if entry.run == run.pk and entry.role == "assistant"]
+    return max(entries, key=lambda entry: entry.position).text if entries and run.status == "completed" else ""
+
+
+def text_is_whole(rows: Rows, _: History) -> Iterator[str]:
+    """Stored once, complete if the run is, else a beginning; and streamed as it is stored."""
+    events = rows.events_of_runs()
+    for run in rows.runs:
+        wanted = wanted_text(run.prompt)
+        texts = [entry.text for entry in rows.entries if entry.run == run.pk and entry.role == "assistant" and entry.text]
+        if run.status == "completed" and texts != [wanted]:
+            yield f"run {run.run_id} stored {texts} and not {wanted!r}"
+        if run.status != "completed" and (len(texts) > 1 or not wanted.startswith(texts[0] if texts else "")):
+            yield f"run {run.run_id} ended as {run.status} and stored {texts}, not a beginning of {wanted!r}"
+        for words in _torn(events[run.pk]):
+            yield f"run {run.run_id}: {words}"
+
+
+def _torn(events: list[EventRow]) -> Iterator[str]:
+    """Deltas of one attempt follow each other without hole or overlap, and add up to the message that is stored."""
+    streamed: dict[tuple[str, str, int], str] = {}
+    for event in (event for event in events if event.stream in ("assistant", "thinking")):
+        data = event.data
+        if "delta" in data:
+            key = (event.stream, data["messageId"], data["attempt"])
+            so_far = streamed.get(key, "")
+            if data["offset"] != len(so_far):
+                yield f"the delta at seq {event.seq} says offset {data['offset']} behind {len(so_far)} characters"
+            streamed[key] = so_far + data["delta"]
+        elif data.get("final"):
+            text = "".join(block.get("text", "") for block in data["message"]["content"] if block["type"] == "text")
+            attempts = [
+                told for (stream, message, _), told in streamed.items() if (stream, message) == ("assistant", data["messageId"])
+            ]
+            if text != (attempts[-1] if attempts else ""):
+                yield f"message {data['messageId']} is stored as {text!r} and was streamed as {attempts}"
+
+
+def replay_is_what_the_rows_say(rows: Rows, _: History) -> Iterator[str]:
+    events = rows.events_of_runs()
+    for run in rows.runs:
+        told = replay({"seq": event.seq, "stream": event.stream, "data": event.data} for event in events[run.pk])
+        told.attempt = 1  # of the message that is open, and none is
+        if run.ended and told != (stored := view_of_rows(rows, run)):
+            yield f"run {run.run_id} is told as {told} and stored as {stored}"
+
+
+def view_of_rows(rows: Rows, run: RunRow) -> RunView:
+    """The view of an ended run from transcript and tool calls alone."""
+    entries = sorted((entry for entry in rows.entries if entry.run == run.pk), key=lambda entry: entry.position)
+    started = {event.data["toolCallId"] for event in rows.events if event.run == run.pk and event.stream == "tool"}
+    calls = [call for call in rows.calls if call.run == run.pk and (call.status != "allowed" or call.call_id in started)]
+    return RunView(
+        status=run.status,
+        reason=run.reason or "stop",
+        error=run.error,
+        prompt=run.prompt,
+        messages=[(entry.message_id, entry.text) for entry in entries if entry.role == "assistant"],
+        tools={
+            call.call_id: ToolView(call.name, call.arguments, "finished" if call.status == "finished" else "failed", call.text)
+            for call in calls
+        },
+        seq=run.seq,
+    )
+
+
+def as_told(event: EventRow, run_ids: dict[int, str]) -> tuple[Any, ...]:
+    """An event of the log as a client reads it."""
+    return event.cursor, run_ids.get(event.run) if event.run is not None else None, event.seq, event.stream, event.ts, event.data
+
+
+def of_payload(payload: dict[str, Any]) -> tuple[Any, ...]:
+    return payload["cursor"], payload.get("runId"), payload.get("seq"), payload.get("stream"), payload["ts"], payload.get("data")

@@ -1,0 +1,99 @@
+"""What goes wrong during a round, chosen by its seed: processes die, freeze, lose messages; Redis starts over."""
+
+import asyncio
+import random
+
+from tests.processes import Process
+from tests.stack import Stack
+
+LEASE = 0.5  # seconds, as tests/stack.py sets it
+
+
+class Nemesis:
+    def __init__(self, stack: Stack, seed: str) -> None:
+        self._stack, self._rng = stack, random.Random(seed)
+        self._frozen: set[Process] = set()
+        self.done: list[str] = []
+        self._raging = True
+
+    async def rage(self, seconds: float) -> None:
+        """Some faults, spread over so many seconds, while the dead are raised again."""
+        undertaker = asyncio.create_task(self._raise_the_dead())
+        try:
+            faults = self._rng.randint(2, 4)
+            for _ in range(faults):
+                await asyncio.sleep(self._rng.uniform(0.2, seconds / faults))
+                await self._strike()
+        finally:
+            self._raging = False
+            await undertaker
+
+    async def heal(self) -> None:
+        for process in [*self._stack.workers, *self._stack.webs]:
+            process.thaw()
+            if not process.alive:
+                process.spawn()
+        for process in self._stack.processes:
+            process.order(die="", lose=0.0, slow=0.0)
+            await process.until_ready()
+
+    async def _strike(self) -> None:
+        worker, web = self._rng.choice(self._stack.workers), self._rng.choice(self._stack.webs)
+        any_of_them = self._rng.choice([worker, worker, web])
+        faults = ["kill worker", "kill web", "freeze", "die at a commit", "die at a commit", "lose messages", "slow tools"]
+        fault = self._rng.choice(faults + (["restart redis"] if self._stack.redis else []))
+        match fault:
+            case "kill worker":
+                self._note(f"kill -9 {worker.name}")
+                worker.kill()
+            case "kill web":
+                self._note(f"kill -9 {web.name}")
+                web.kill()
+            case "freeze":
+                await self._freeze(worker)
+            case "die at a commit":
+                self._doom(any_of_them, self._rng.randint(1, 12))
+            case "lose messages":
+                self._note("half of all bus messages are lost")
+                for process in [*self._stack.workers, *self._stack.webs]:
+                    process.order(lose=0.5)
+            case "slow tools":
+                self._note("tools are slow")
+                for process in self._stack.workers:
+                    process.order(slow=0.3)
+            case "restart redis":
+                assert self._stack.redis
+                self._note("Redis starts over")
+                self._stack.redis.kill()
+                self._stack.redis.spawn()
+
+    def _doom(self, process: Process, commits: int) -> None:
+        when = self._rng.choice(["before", "after"])
+        self._note(f"{process.name} dies {when} its {commits}. commit from now")
+        process.order(die=when, commits=commits)
+
+    async def _freeze(self, process: Process) -> None:
+        if not process.alive:
+            return
+        seconds = LEASE * self._rng.uniform(1.5, 2.5)
+        self._note(f"freeze {process.name} for {seconds:.2f} s")
+        self._frozen.add(process)
+        process.freeze()
+        await asyncio.sleep(seconds)
+        process.thaw()
+        self._frozen.discard(process)
+
+    async def _raise_the_dead(self) -> None:
+        """A supervisor: whoever is dead is started again, soon and sometimes to die at once."""
+        while self._raging:
+            for process in [*self._stack.workers, *self._stack.webs]:
+                if not process.alive:
+                    await asyncio.sleep(self._rng.uniform(0, 0.3))
+                    process.spawn()
+                    self._note(f"{process.name} is started again")
+                    if self._rng.random() < 0.15:
+                        self._doom(process, self._rng.randint(1, 30))
+            await asyncio.sleep(0.05)
+
+    def _note(self, words: str) -> None:
+        self.done.append(words)

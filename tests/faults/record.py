@@ -1,0 +1,148 @@
+"""What is compared after a round: the rows, and what the clients wrote down. Plain values, so that the checker is pure."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RunRow:
+    pk: int
+    run_id: str
+    owner: int
+    session: str
+    status: str
+    reason: str
+    error: str
+    prompt: str
+    lane: str
+    lease: int
+    rescues: int
+    seq: int
+    steps: int
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ("completed", "error", "aborted")
+
+
+@dataclass(frozen=True)
+class EventRow:
+    session: str
+    cursor: int
+    run: int | None
+    seq: int | None
+    stream: str
+    ts: int
+    data: dict[str, Any]
+
+    @property
+    def phase(self) -> str:
+        return str(self.data.get("phase", "")) if self.stream == "lifecycle" else ""
+
+    @property
+    def is_last(self) -> bool:
+        return self.phase in ("end", "error")
+
+
+@dataclass(frozen=True)
+class CallRow:
+    run: int
+    call_id: str
+    position: int
+    name: str
+    arguments: dict[str, Any]
+    status: str
+    lease: int
+    text: str
+
+
+@dataclass(frozen=True)
+class EntryRow:
+    session: str
+    position: int
+    run: int | None
+    step: int | None
+    role: str
+    text: str
+    message_id: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    runs: list[RunRow]
+    events: list[EventRow]
+    calls: list[CallRow]
+    entries: list[EntryRow]
+    lanes: dict[str, int]  # name -> most at once
+    most_rescues: int
+
+    def events_of_runs(self) -> dict[int, list[EventRow]]:
+        found: dict[int, list[EventRow]] = {run.pk: [] for run in self.runs}
+        for event in sorted(self.events, key=lambda event: event.seq or 0):
+            if event.run is not None:
+                found[event.run].append(event)
+        return found
+
+    def events_of_sessions(self) -> dict[str, list[EventRow]]:
+        found: dict[str, list[EventRow]] = {run.session: [] for run in self.runs}
+        for event in sorted(self.events, key=lambda event: event.cursor):
+            found.setdefault(event.session, []).append(event)
+        return found
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One attempt to send. ok: accepted; fail: refused with a code; info: nobody knows."""
+
+    outcome: str
+    owner: int
+    key: str
+    session_key: str
+    body: str
+    answer: dict[str, Any] = field(default_factory=dict)
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Final:
+    """The second answer of `agent`: how the run ended, as one client was told."""
+
+    owner: int
+    key: str
+    ok: bool
+    text: str
+
+
+@dataclass
+class Watched:
+    """What one connection was told about one session after it had asked for everything behind `after`."""
+
+    client: str
+    session_key: str
+    owner: int
+    after: int
+    told: list[dict[str, Any]] = field(default_factory=list)  # payloads in order of arrival
+    slow: bool = False
+    closed: int | None = None
+    torn: str = ""
+    to_the_end: bool = False  # it was still there when everything had ended, so it must have been told everything
+
+
+@dataclass(frozen=True)
+class Probed:
+    """Asked for events after a place that does not exist (any more)."""
+
+    session_key: str
+    place: int
+    resync: bool
+
+
+@dataclass
+class History:
+    seed: int
+    sent: list[Sent] = field(default_factory=list)
+    finals: list[Final] = field(default_factory=list)
+    watched: list[Watched] = field(default_factory=list)
+    probed: list[Probed] = field(default_factory=list)
+    executed: dict[str, int] = field(default_factory=dict)  # path of a file write -> how often it was begun
+    faults: list[str] = field(default_factory=list)  # what was done to it, in words

@@ -1,0 +1,113 @@
+"""Presence: who is online over all processes, told at most once a second, with a version that only grows."""
+
+import pytest
+
+from clawsite.gateway.frames import Client
+from clawsite.gateway.presence import FORGOTTEN_SECONDS, Presence, Versions
+from tests.unit.gateway_fakes import Clock, connection
+
+
+class Process:
+    """One web process, with its presence."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self.published: list[dict] = []
+        self.told: list[dict] = []
+        self.versions = Versions()
+        self.presence = Presence(
+            name,
+            {"host": name, "mode": "gateway"},
+            self.versions,
+            publish=self.published.append,
+            tell=lambda outgoing: self.told.append(outgoing),
+            later=clock.later,
+            now=clock,
+        )
+
+    @property
+    def online(self) -> list[str]:
+        return [entry["id"] for entry in self.presence.entries() if "id" in entry]
+
+
+def client(name: str, mode: str = "ui", **fields):
+    made = connection()
+    made.line.id = f"conn-{name}"
+    made.client = Client(id=name, mode=mode, **fields)
+    made.authority.scopes = frozenset({"operator.read", "operator.write"})
+    made.authority.user.get_username = lambda: "somebody"
+    return made
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_the_first_change_is_told_at_once_and_the_next_ones_together(clock):
+    here = Process("a", clock)
+    here.presence.joined(client("one"))
+    clock.pass_(0)
+    assert len(here.told) == 1
+    for name in ("two", "three", "four"):
+        here.presence.joined(client(name))
+        clock.pass_(0.1)
+    assert len(here.told) == 1
+    clock.pass_(1)
+    assert len(here.told) == 2
+    assert here.told[1].classic["changes"][-1] == {"id": "four", "status": "online", "capabilities": ["sessions", "agent", "send"]}
+    assert here.versions.presence == 3
+
+
+def test_one_shot_clients_are_not_listed(clock):
+    here = Process("a", clock)
+    for mode in ("cli", "probe", "backend"):
+        here.presence.joined(client(mode, mode))
+    clock.pass_(2)
+    assert (here.online, here.told) == ([], [])
+
+
+def test_two_sockets_of_one_instance_are_one_entry(clock):
+    here = Process("a", clock)
+    first, second = client("page", instance_id="i"), client("page", instance_id="i")
+    second.line.id = "conn-other"
+    here.presence.joined(first)
+    here.presence.joined(second)
+    assert here.online == ["page"]
+    here.presence.left(first)
+    assert here.online == ["page"]
+
+
+def test_processes_tell_each_other_and_forget_those_who_are_silent(clock):
+    here, there = Process("a", clock), Process("b", clock)
+    there.presence.joined(client("far"))
+    clock.pass_(0)
+    here.presence.hear(there.published[-1])
+    assert here.online == ["far"]
+    assert here.published  # a process that was not known is told about us
+    clock.pass_(0)
+    assert here.told[-1].classic["id"] == "far"
+    clock.pass_(FORGOTTEN_SECONDS + 1)
+    here.presence.tick()
+    clock.pass_(1)
+    assert here.online == []
+    assert here.told[-1].classic["status"] == "offline"
+
+
+def test_a_process_that_ends_takes_its_clients_along(clock):
+    here, there = Process("a", clock), Process("b", clock)
+    there.presence.joined(client("far"))
+    clock.pass_(0)
+    here.presence.hear(there.published[-1])
+    there.presence.leave()
+    here.presence.hear(there.published[-1])
+    assert here.online == []
+
+
+def test_hearing_the_same_again_is_no_news(clock):
+    here, there = Process("a", clock), Process("b", clock)
+    there.presence.joined(client("far"))
+    clock.pass_(0)
+    for _ in range(3):
+        here.presence.hear(there.published[-1])
+        clock.pass_(2)
+    assert len(here.told) == 1

@@ -1,0 +1,64 @@
+"""Methods: none without a scope, every one with its shapes, and a protocol page that says what the code does."""
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from clawsite.gateway import protocol_docs, registry
+from clawsite.gateway.dispatch import Bucket
+from clawsite.gateway.events import EVENTS
+from clawsite.gateway.registry import Nothing, method
+from clawsite.gateway.schema import protocol_schema
+from clawsite.gateway.scopes import Scope
+from tests.unit.gateway_fakes import Clock
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def test_a_method_without_a_scope_cannot_be_declared():
+    with pytest.raises(TypeError, match="scope"):
+        method("careless")
+
+
+def test_a_method_cannot_be_declared_twice_or_without_words():
+    async def handler(call: object, params: Nothing) -> dict[str, str]:
+        """Words."""
+        return {}
+
+    async def silent(call: object, params: Nothing) -> dict[str, str]:
+        return {}
+
+    registry.methods()
+    with pytest.raises(ValueError, match="twice"):
+        method("health", scope=Scope.READ)(handler)
+    with pytest.raises(ValueError, match="docstring"):
+        method("silent", scope=Scope.READ)(silent)
+
+
+def test_every_method_and_event_has_a_schema():
+    schema = protocol_schema()
+    assert set(schema["methods"]) == {"connect", *registry.methods()}
+    assert set(schema["events"]) == set(EVENTS)
+    for part in [*schema["methods"].values()]:
+        jsonschema.Draft202012Validator.check_schema(part["params"])
+        jsonschema.Draft202012Validator.check_schema(part["result"])
+    for name, one in registry.methods().items():
+        assert schema["methods"][name]["params"]["additionalProperties"] is False
+        assert schema["methods"][name]["scope"] == one.scope
+
+
+def test_the_protocol_page_is_what_the_code_says():
+    """`claw protocol-docs > docs/protocol.md` after changing a method."""
+    assert (PROJECT / "docs/protocol.md").read_text() == protocol_docs.render()
+
+
+def test_a_bucket_gives_a_burst_and_then_its_rate():
+    clock = Clock()
+    bucket = Bucket(10, 3, now=clock)
+    assert [bucket.wait_ms() for _ in range(3)] == [0, 0, 0]
+    assert 0 < bucket.wait_ms() <= 101
+    clock.pass_(0.1)
+    assert bucket.wait_ms() == 0
+    clock.pass_(100)
+    assert [bucket.wait_ms() == 0 for _ in range(4)] == [True, True, True, False]
