@@ -8,7 +8,7 @@ from django.conf import settings
 
 from sessions_app import events, hot_sql, runs, sql, tool_calls
 from sessions_app.hot_sql import Append, Claimed, LeaseLost, Step
-from sessions_app.journal import NewEvent, Told
+from sessions_app.journal import NewEvent
 from sessions_app.models import Run, Worker
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ def claim(worker: str, most: int) -> list[Claimed]:
     taken: list[Claimed] = []
     for lane in _lanes_with_work():
         for claimed, told in hot_sql.claim(worker=worker, lane=lane, most=most - len(taken), lease_seconds=settings.LEASE_SECONDS):
-            _announce(claimed, told)
+            events.announce_run(claimed, told)
             taken.append(claimed)
     return taken
 
@@ -30,7 +30,7 @@ def rescue(worker: str, most: int) -> list[Claimed]:
     """Take over running runs whose lease ran out. What was in flight is marked, what is beyond help is ended."""
     helped = []
     for claimed, told in hot_sql.rescue(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
-        _announce(claimed, told)
+        events.announce_run(claimed, told)
         log.warning("run %d rescued (%d. time)", claimed.pk, claimed.rescues)
         tool_calls.interrupt_started(claimed)
         if claimed.abort_reason:
@@ -57,14 +57,14 @@ def append(batch: Sequence[tuple[Claimed, Sequence[NewEvent]]]) -> set[int]:
     told = hot_sql.append([Append(claimed.pk, claimed.session_id, claimed.lease, list(new)) for claimed, new in batch])
     for claimed, _ in batch:
         if claimed.pk in told:
-            _announce(claimed, told[claimed.pk])
+            events.announce_run(claimed, told[claimed.pk])
     return set(told)
 
 
 def step(claimed: Claimed, *, to: Run.Status | None = None, **what: Any) -> None:
     """Commit one step of a held run (fields of `Step`) and tell it; LeaseLost when it is not held any more."""
     write = Step(claimed.pk, claimed.session_id, claimed.lease, generation=claimed.generation, to=to, **what)
-    _announce(claimed, hot_sql.commit_step(write))
+    events.announce_run(claimed, hot_sql.commit_step(write))
     if to:
         events.wake(claimed.pk, "ended" if to in Run.ENDED else "parked")
 
@@ -116,14 +116,3 @@ def _lanes_with_work() -> list[str]:
         """
     )
     return sorted(lane for (lane,) in waiting)  # in a fixed order, since each claim locks its lane
-
-
-def _announce(claimed: Claimed, told: Told) -> None:
-    events.announce(
-        session_id=claimed.session_id,
-        session_key=claimed.session_key,
-        owner_id=claimed.session_owner_id,
-        told=told,
-        run_pk=claimed.pk,
-        run_id=claimed.run_id,
-    )

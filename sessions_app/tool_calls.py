@@ -130,12 +130,4 @@ def _result_entry(call_id: str, name: str, result: dict[str, Any], text: str, is
 
 def _write(claimed: Claimed, new: Sequence[NewEvent], entries: Sequence[NewEntry] = ()) -> None:
     step = Step(claimed.pk, claimed.session_id, claimed.lease, events=new, entries=entries, generation=claimed.generation)
-    told = hot_sql.commit_step(step)
-    events.announce(
-        session_id=claimed.session_id,
-        session_key=claimed.session_key,
-        owner_id=claimed.session_owner_id,
-        told=told,
-        run_pk=claimed.pk,
-        run_id=claimed.run_id,
-    )
+    events.announce_run(claimed, hot_sql.commit_step(step))

@@ -38,7 +38,7 @@ def database(django_db_setup, django_db_blocker):
         yield
         db.close()
         if not Stack.running:
-            _delete_rows()
+            delete_rows()
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def _closing_connections():
             connection.close()
 
 
-def _delete_rows() -> None:
+def delete_rows() -> None:
     from django.contrib.sessions.models import Session as BrowserSession
 
     from agents.models import Agent, install_main_agent
@@ -184,7 +184,7 @@ def live(django_db_setup, django_db_blocker):
         with Stack(webs=count, workers=count) as stack:
             yield stack
         db.close()
-        _delete_rows()
+        delete_rows()
 
 
 @pytest.hookimpl(hookwrapper=True)

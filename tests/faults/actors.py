@@ -112,45 +112,58 @@ class Sender:
             await self._line.close()
 
 
+class Ear:
+    """Takes down what one line tells about one session, from the moment on in which it was promised."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self.begun = False
+        self.last = watched.after
+
+    def begin(self, answer: Any) -> None:
+        assert not answer.get("resync_required"), f"{self._watched.client} was sent away from {self._watched.after}: {answer}"
+        self.begun = True
+
+    def hear(self, frame: Frame) -> None:
+        payload = frame.get("payload") or {}
+        if self.begun and frame["event"] in ("agent", "session") and payload.get("sessionKey") == self._watched.session_key:
+            self._watched.told.append(payload)
+            self.last = payload["cursor"]
+
+
 class Watcher:
     """Follows one session from its first event to its last, over any number of lines. Restless ones cut them or stop reading."""
 
     def __init__(self, scene: Scene, name: str, owner: int, session_key: str, *, after: int = 0, restless: bool = True) -> None:
-        self._scene, self._name, self._owner, self._session_key = scene, name, owner, session_key
+        self._scene, self._name, self._owner, self.session_key = scene, name, owner, session_key
         self._rng = random.Random(name)
         self._restless = restless
-        self.last = after
+        self.last = after  # cursor of the last event of the lines before
+        self.ear: Ear | None = None
+
+    @property
+    def reached(self) -> int:
+        return max(self.last, self.ear.last if self.ear else 0)
 
     async def watch(self) -> None:
         while not self._scene.over.is_set():
-            watched = Watched(self._name, self._session_key, self._owner, self.last)
-            hears = False
-
-            def hear(frame: Frame, watched: Watched = watched) -> None:
-                payload = frame.get("payload") or {}
-                if hears and frame["event"] in ("agent", "session") and payload.get("sessionKey") == self._session_key:
-                    watched.told.append(payload)
-                    self.last = payload["cursor"]
-
-            def begin(answer: Any) -> None:
-                nonlocal hears
-                hears = True
-                assert not answer.get("resync_required"), f"{self._name} was sent away from {self.last}: {answer}"
-
-            line = await self._scene.dial(self._owner, self._rng, hear)
+            watched = Watched(self._name, self.session_key, self._owner, self.last)
+            ear = self.ear = Ear(watched)
+            line = await self._scene.dial(self._owner, self._rng, ear.hear)
+            self._scene.history.watched.append(watched)
             try:
-                self._scene.history.watched.append(watched)
-                where = {"key": self._session_key, "fromStateVersion": self.last}
-                await line.request("sessions.messages.subscribe", where, at_answer=begin)
+                where = {"key": self.session_key, "fromStateVersion": self.last}
+                await line.request("sessions.messages.subscribe", where, at_answer=ear.begin)
                 await self._stay(line, watched)
             except Cut:
                 pass
             finally:
                 watched.torn = line.torn
-                watched.to_the_end = self._scene.over.is_set() and not line.ended.is_set()
+                watched.to_the_end = ear.begun and self._scene.over.is_set() and not line.ended.is_set()
                 line.cut()
                 await line.ended.wait()
                 watched.closed = line.close_code
+                self.last = ear.last
 
     async def _stay(self, line: Line, watched: Watched) -> None:
         """Until the line or the round is over; a restless one does not wait for that."""

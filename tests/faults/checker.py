@@ -211,6 +211,8 @@ def r12_only_slow_clients_are_cut_off(_: Rows, history: History) -> Iterator[str
     for watched in history.watched:
         if watched.closed == 1008 and not watched.slow:
             yield f"{watched.client} of {watched.session_key} reads fast and was closed as a slow one"
+        if watched.flooded and watched.closed != 1008:
+            yield f"{watched.client} of {watched.session_key} did not read and was closed with {watched.closed}"
 
 
 def r13_all_clients_see_the_same(_: Rows, history: History) -> Iterator[str]:

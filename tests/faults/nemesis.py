@@ -1,6 +1,7 @@
 """What goes wrong during a round, chosen by its seed: processes die, freeze, lose messages; Redis starts over."""
 
 import asyncio
+import contextlib
 import random
 
 from tests.processes import Process
@@ -18,6 +19,8 @@ class Nemesis:
 
     async def rage(self, seconds: float) -> None:
         """Some faults, spread over so many seconds, while the dead are raised again."""
+        for process in self._stack.workers:
+            process.order(slow=self._rng.choice([0.0, 0.05, 0.2]))  # the slower a tool, the likelier that its worker dies in it
         undertaker = asyncio.create_task(self._raise_the_dead())
         try:
             faults = self._rng.randint(2, 4)
@@ -29,18 +32,24 @@ class Nemesis:
             await undertaker
 
     async def heal(self) -> None:
+        """All are there again and nothing more is done to them. One that was doomed may die of it once more."""
         for process in [*self._stack.workers, *self._stack.webs]:
             process.thaw()
-            if not process.alive:
-                process.spawn()
-        for process in self._stack.processes:
             process.order(die="", lose=0.0, slow=0.0)
-            await process.until_ready()
+        for process in self._stack.processes:
+            while not await self._is_up(process):
+                process.spawn()
+
+    async def _is_up(self, process: Process) -> bool:
+        if process.alive:
+            with contextlib.suppress(RuntimeError):
+                await process.until_ready()
+        return process.alive
 
     async def _strike(self) -> None:
         worker, web = self._rng.choice(self._stack.workers), self._rng.choice(self._stack.webs)
         any_of_them = self._rng.choice([worker, worker, web])
-        faults = ["kill worker", "kill web", "freeze", "die at a commit", "die at a commit", "lose messages", "slow tools"]
+        faults = ["kill worker", "kill web", "freeze", "die at a commit", "die at a commit", "lose messages"]
         fault = self._rng.choice(faults + (["restart redis"] if self._stack.redis else []))
         match fault:
             case "kill worker":
@@ -57,10 +66,6 @@ class Nemesis:
                 self._note("half of all bus messages are lost")
                 for process in [*self._stack.workers, *self._stack.webs]:
                     process.order(lose=0.5)
-            case "slow tools":
-                self._note("tools are slow")
-                for process in self._stack.workers:
-                    process.order(slow=0.3)
             case "restart redis":
                 assert self._stack.redis
                 self._note("Redis starts over")

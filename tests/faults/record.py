@@ -122,7 +122,8 @@ class Watched:
     owner: int
     after: int
     told: list[dict[str, Any]] = field(default_factory=list)  # payloads in order of arrival
-    slow: bool = False
+    slow: bool = False  # it stopped reading for a while
+    flooded: bool = False  # it was sent more than all buffers hold while it did not read
     closed: int | None = None
     torn: str = ""
     to_the_end: bool = False  # it was still there when everything had ended, so it must have been told everything

@@ -1,0 +1,142 @@
+"""Stories with a real server in this process and clients on real sockets: what they are told, and when."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import Any
+
+from clawsite.accounts.groups import scopes_of
+from clawsite.accounts.tokens import issue_token
+from clawsite.infra import bus, db
+from sessions_app import queue
+from tests.faults.actors import Ear
+from tests.faults.line import Line
+from tests.faults.record import Probed, Watched
+from tests.faults.stories import PROMPT, WORDS, Story, delta, rolled_back
+from tests.protocol.server import serving
+
+PATIENCE = 3.0  # for what never comes when the code is broken on purpose; what comes takes milliseconds
+FLOOD = 1_200  # events of 8 KB: more than the queue of a socket and the buffers of the system hold
+PIECE = "x" * 8_000
+
+
+class Audience:
+    """Clients of one story. Each is written down from the moment it follows the session."""
+
+    def __init__(self, story: Story, url: str) -> None:
+        self._story, self._url = story, url
+        self._token = issue_token(story.user, "test", sorted(scopes_of(story.user)))[1]
+        self._lines: list[tuple[Line, Watched, Ear]] = []
+
+    async def follow(self, name: str, key: str, after: int = 0, **options: Any) -> Line:
+        watched = Watched(name, key, self._story.user.pk, after)
+        ear = Ear(watched)
+        line = await Line.open(self._url, self._token, hear=ear.hear, **options)
+        self._story.history.watched.append(watched)
+        self._lines.append((line, watched, ear))
+        await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": after}, at_answer=ear.begin)
+        return line
+
+    async def probe(self, key: str, place: int) -> None:
+        line = await Line.open(self._url, self._token)
+        answer = await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": place})
+        self._story.history.probed.append(Probed(key, place, bool(answer.get("resync_required"))))
+        await line.close()
+
+    async def heard(self, cursor: int, *, of: Line | None = None) -> None:
+        """Until everybody has got so far, or has been cut off. Not for ever: what a mutant does not tell never comes."""
+        for _ in range(int(PATIENCE / 0.01)):
+            if all(ear.last >= cursor or line.ended.is_set() for line, _, ear in self._lines if of in (None, line)):
+                return
+            await asyncio.sleep(0.01)
+
+    async def leave(self) -> None:
+        for line, watched, _ in self._lines:
+            watched.torn, watched.to_the_end = line.torn, not line.ended.is_set()
+            line.cut()
+            await line.ended.wait()
+            watched.closed = line.close_code
+
+
+@asynccontextmanager
+async def audience(story: Story) -> Any:
+    async with serving() as address:
+        clients = Audience(story, f"ws://{address}/ws")
+        yield clients
+        await clients.leave()
+
+
+async def a_transaction_is_rolled_back(story: Story) -> None:
+    """Nobody may hear of what was never stored."""
+    session = story.session()
+    async with audience(story) as clients:
+        await clients.follow("there from the beginning", session.key)
+        await story.send(session, f"{session.key}-1")
+        (claimed,) = await story.claim()
+        await db.write(rolled_back, queue.append, [(claimed, [delta("m0", "never stored")])])
+        await story.say(claimed, "m1", "".join(WORDS))
+        await story.finish(claimed, "m1", say=False)
+        await clients.follow("came late", session.key)
+        await clients.heard(5)
+
+
+async def the_rows_are_ahead_of_the_bus(story: Story) -> None:
+    """A client that comes back is given from the rows what the bus will bring only later."""
+    session = story.session()
+    async with audience(story) as clients:
+        await clients.follow("there from the beginning", session.key)
+        await story.send(session, f"{session.key}-1")
+        (claimed,) = await story.claim()
+        await clients.heard(2)
+        late: list[Any] = []
+        publish, bus.publish = bus.publish, late.append
+        await story.say(claimed, "m1", WORDS[0])
+        await clients.follow("came back", session.key, after=2)
+        bus.publish = publish
+        for message in late:
+            publish(message)
+        await story.say(claimed, "m1", WORDS[1], offset=3)
+        await story.finish(claimed, "m1", say=False)
+        await clients.heard(6)
+
+
+async def the_bus_loses_a_message(story: Story) -> None:
+    session = story.session()
+    async with audience(story) as clients:
+        await clients.follow("there from the beginning", session.key)
+        await story.send(session, f"{session.key}-1")
+        (claimed,) = await story.claim()
+        await clients.heard(2)
+        publish, bus.publish = bus.publish, lambda message: None
+        await story.say(claimed, "m1", WORDS[0])
+        bus.publish = publish
+        await story.say(claimed, "m1", WORDS[1], offset=3)
+        await story.finish(claimed, "m1", say=False)
+        await clients.heard(6)
+
+
+async def a_place_that_does_not_exist(story: Story) -> None:
+    session = story.session()
+    async with audience(story) as clients:
+        await story.send(session, f"{session.key}-1")
+        (claimed,) = await story.claim()
+        await story.finish(claimed, "m1")
+        await clients.probe(session.key, 1_000)
+
+
+async def one_client_does_not_read(story: Story) -> None:
+    """It is cut off, with a word, and the others are told everything."""
+    session = story.session()
+    async with audience(story) as clients:
+        reads = await clients.follow("reads", session.key)
+        deaf = await clients.follow("does not read", session.key, buffer=4096)
+        deaf.pause()
+        story.history.watched[-1].slow = story.history.watched[-1].flooded = True
+        await story.send(session, f"{session.key}-1", PROMPT)
+        (claimed,) = await story.claim()
+        for number in range(FLOOD // 50):
+            pieces = [delta("thoughts", PIECE, (number * 50 + i) * len(PIECE), "thinking") for i in range(50)]
+            await db.write(queue.append, [(claimed, pieces)], alone=True)
+            await clients.heard(2 + len(pieces) * (number + 1), of=reads)
+        await story.finish(claimed, "m1")
+        deaf.resume()
+        await clients.heard(FLOOD + 5)

@@ -1,0 +1,153 @@
+"""One round: people talk in several sessions while the nemesis rages; then it heals, and all is read and compared.
+
+Everything is chosen by the seed. What is not, is the moment in which things meet: that is what rounds are for.
+"""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+from django.db import connection
+
+from sessions_app import runs
+from sessions_app.sessions import ensure_session
+from tests.faults import rows as stored
+from tests.faults.actors import Scene, Sender, Watcher
+from tests.faults.line import Line
+from tests.faults.nemesis import Nemesis
+from tests.faults.record import History, Probed, Rows, Sent, Watched
+from tests.stack import Stack
+
+RAGE = 2.2  # seconds
+PATIENCE = 40.0  # for everything to end after healing: lease, sweep and retries together take some 3 s
+MESSAGES = 3  # in each session
+FAR_AHEAD = 1_000
+
+
+class Round:
+    def __init__(self, stack: Stack, people: dict[int, str], tally: Path, seed: int) -> None:
+        """`people` are users' keys with their tokens."""
+        self._stack, self._people, self._tally = stack, people, tally
+        self._seed, self._rng = seed, random.Random(seed)
+        self.history = History(seed)
+        self._scene = Scene(stack, self.history, people)
+        self._sessions = {f"agent:main:r{seed}-p{owner}-{n}": owner for owner in people for n in range(2)}
+        self._background = {f"agent:main:r{seed}-b{owner}": owner for owner in people}
+        self._keys = [*self._sessions, *self._background]
+
+    async def run(self) -> tuple[Rows, History]:
+        nemesis = Nemesis(self._stack, f"{self._seed}-nemesis")
+        watchers = [
+            Watcher(self._scene, f"{self._seed}-{key[-4:]}-{name}", owner, key, restless=name != "calm")
+            for key, owner in self._sessions.items()
+            for name in ("calm", "restless")
+        ]
+        senders = {key: Sender(self._scene, owner, key, f"{self._seed}-{key}") for key, owner in self._sessions.items()}
+        watching = [asyncio.create_task(watcher.watch()) for watcher in watchers]
+        talking = [asyncio.create_task(self._talk(sender, key)) for key, sender in senders.items()]
+        behind = asyncio.create_task(asyncio.to_thread(self._accept_in_background))
+        try:
+            await nemesis.rage(RAGE)
+            self.history.faults = nemesis.done
+            await nemesis.heal()
+            await self._until("everybody could send", lambda: all(task.done() for task in [*talking, behind]))
+            await asyncio.gather(*talking, behind)
+            await self._until("all runs have ended", lambda: not stored.unfinished(self._keys))
+            heads = stored.heads(self._keys)
+            await self._until("the watchers have seen the end", lambda: all(w.reached >= heads[w.session_key] for w in watchers))
+        finally:
+            self._scene.over.set()
+            await asyncio.gather(*watching, return_exceptions=True)
+            for sender in senders.values():
+                await sender.close()
+        for task in watching:
+            task.result()
+        await self._read_again(heads)
+        self.history.executed = self._executed()
+        return stored.read_rows(self._keys), self.history
+
+    async def _until(self, what: str, condition) -> None:
+        """Bounded, as a guard against hangs. What did not end is for the checker to say, by its promise."""
+        give_up = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > give_up:
+                self.history.faults.append(f"NOT within {PATIENCE:g} s: {what}; {stored.unfinished(self._keys)}")
+                return
+            await asyncio.sleep(0.03)
+
+    async def _talk(self, sender: Sender, key: str) -> None:
+        rng = random.Random(f"{self._seed}-{key}-words")
+        for number in range(MESSAGES):
+            await asyncio.sleep(rng.uniform(0, 0.4))
+            # The same keys in all sessions of different people: a key belongs to its owner.
+            run_id = f"r{self._seed}-{key[-1]}-{number}"
+            prompt, hangs = self._prompt(rng, f"{key[-4:]}-{number}")
+            await sender.send(run_id, prompt)
+            if rng.random() < 0.25:
+                await sender.send(run_id, prompt)
+            if rng.random() < 0.1:
+                await sender.send(run_id, f"{prompt} and more", expect="CONFLICT")
+            if hangs:
+                await asyncio.sleep(rng.uniform(0.2, 0.6))
+                await sender.abort(run_id)
+
+    def _prompt(self, rng: random.Random, name: str) -> tuple[str, bool]:
+        """-> (what to say, whether it hangs until it is aborted)"""
+        tag = f"tag=r{self._seed}-{name}"
+        stream = f"tokens={rng.randint(10, 30)} delay_ms={rng.randint(3, 15)}"
+        file = f'{{"path":"r{self._seed}/{name}-%d","content":"x"}}'
+        match rng.choices(["plain", "write", "two", "cut", "busy", "hang"], [40, 20, 12, 10, 6, 12])[0]:
+            case "write":
+                return f"[[tool=write args={file % 0}]] [[{stream}]]", False
+            case "two":
+                reads = '[[tool=glob args={"pattern":"*"}]] [[tool=read args={"path":"none"} parallel=1]]'
+                return f"[[tool=write args={file % 0}]] {reads} [[tool=write args={file % 1}]] [[{stream}]]", False
+            case "cut":
+                return f"[[{stream} cut_after={rng.randint(1, 9)} times=1 {tag}]]", False
+            case "busy":
+                return f"[[{stream} error=503 times=1 {tag}]]", False
+            case "hang":
+                return f"[[{stream} hang_after={rng.randint(0, 9)} {tag}]]", True
+        return f"[[{stream}]]", False
+
+    def _accept_in_background(self) -> None:
+        """A schedule that starts runs of its own, in a lane that holds two of them at once."""
+        from clawsite.accounts.models import User
+
+        try:
+            for key, owner in self._background.items():
+                user = User.objects.get(pk=owner)
+                session = ensure_session(user, key)
+                for number in range(2):
+                    run_id, prompt = f"{key}-{number}", "[[tokens=10 delay_ms=10]]"
+                    accepted = runs.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, lane="nested")
+                    self.history.sent.append(Sent("ok", owner, run_id, key, prompt, {"runId": accepted.run_id}))
+        finally:
+            connection.close()
+
+    async def _read_again(self, heads: dict[str, int]) -> None:
+        """Each session once more, by somebody who comes late, to every web process, in both ways there are."""
+        for web in range(len(self._stack.webs)):
+            for owner, token in self._people.items():
+                line = await Line.open(self._stack.ws_url(web), token)
+                for key in (key for key, whose in self._sessions.items() if whose == owner):
+                    watched = Watched(
+                        f"late reader of web-{web}", key, owner, self._rng.choice([0, self._rng.randrange(heads[key])])
+                    )
+                    cursor, more = watched.after, True
+                    while more:
+                        page = await line.request("sessions.history", {"sessionKey": key, "fromStateVersion": cursor, "limit": 50})
+                        watched.told += [frame["payload"] for frame in page["events"]]
+                        cursor, more = page["cursor"], page["more"]
+                    watched.to_the_end = True
+                    self.history.watched.append(watched)
+                    place = heads[key] + FAR_AHEAD
+                    answer = await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": place})
+                    self.history.probed.append(Probed(key, place, bool(answer.get("resync_required"))))
+                await line.close()
+
+    def _executed(self) -> dict[str, int]:
+        lines = self._tally.read_text().split() if self._tally.exists() else []
+        return dict(Counter(line for line in lines if line.startswith(f"r{self._seed}/")))

@@ -1,0 +1,235 @@
+"""Short stories in which something goes wrong, told by the real services in this process: what rounds meet by chance, on purpose.
+
+Each story is told to its end and leaves rows and a history for the checker.
+"""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import OperationalError, connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from clawsite.infra import db
+from clawsite.infra.errors import ClawError
+from sessions_app import queue, runs
+from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.models import Run, Session
+from sessions_app.queue import Claimed, LeaseLost
+from tests.faults import rows as stored
+from tests.faults.record import History, Rows, Sent
+
+PROMPT = "[[tokens=2]]"
+WORDS = ("w0 ", "w1 ")
+_numbers = itertools.count(1)
+
+
+class Story:
+    """One telling: sessions of its own, and what was written down."""
+
+    def __init__(self, user: Any, session_of: Any) -> None:
+        self.user, self._session_of = user, session_of
+        self.history = History(seed=0)
+        self.keys: list[str] = []
+
+    def session(self) -> Session:
+        made: Session = self._session_of(self.user, f"agent:main:story-{next(_numbers)}")
+        self.keys.append(made.key)
+        return made
+
+    async def send(self, session: Session, key: str, prompt: str = PROMPT) -> int:
+        """As the gateway does it; -> the run, 0 when it was refused."""
+        try:
+            accepted = await db.write(
+                runs.accept_run, user=self.user, session=session, run_id=key, prompt=prompt, key=str(session.id)
+            )
+        except ClawError as error:
+            self.history.sent.append(Sent("fail", self.user.pk, key, session.key, prompt, code=error.code))
+            return 0
+        answer = {"runId": accepted.run_id, "run": accepted.pk}
+        self.history.sent.append(Sent("ok", self.user.pk, key, session.key, prompt, answer))
+        return accepted.pk
+
+    async def claim(self, most: int = 10, worker: str = "first") -> list[Claimed]:
+        return await db.write(queue.claim, worker, most, alone=True)
+
+    async def die_of(self, claimed: Claimed) -> None:
+        """Its worker is gone, and the lease runs out."""
+        await db.write(_expire, claimed.pk)
+
+    async def rescue(self, worker: str = "second") -> list[Claimed]:
+        return await db.write(queue.rescue, worker, 10, alone=True)
+
+    async def say(self, claimed: Claimed, message: str, text: str, offset: int = 0, stream: str = "assistant") -> bool:
+        """-> whether it could be written."""
+        return claimed.pk in await db.write(queue.append, [(claimed, [delta(message, text, offset, stream)])], alone=True)
+
+    async def void(self, claimed: Claimed, message: str) -> None:
+        reset = NewEvent("assistant", {"messageId": message, "attempt": 2, "reset": True})
+        await db.write(queue.step, claimed, events=[reset], key=str(claimed.session_id))
+
+    async def finish(self, claimed: Claimed, message: str, *, say: bool = True) -> bool:
+        """The whole answer and the end; -> whether it could be written."""
+        try:
+            await db.write(_finish, claimed, message, say, key=str(claimed.session_id))
+        except LeaseLost:
+            return False
+        return True
+
+    def told(self) -> tuple[Rows, History]:
+        return stored.read_rows(self.keys), self.history
+
+
+def delta(message: str, text: str, offset: int = 0, stream: str = "assistant") -> NewEvent:
+    return NewEvent(stream, {"messageId": message, "attempt": 1, "delta": text, "offset": offset})
+
+
+def _expire(pk: int) -> None:
+    Run.objects.filter(pk=pk).update(lease_until=1.0)
+
+
+def _finish(claimed: Claimed, message: str, say: bool) -> None:
+    text = "".join(WORDS)
+    content = [{"type": "text", "text": text}]
+    final = NewEvent("assistant", {"messageId": message, "attempt": 1, "final": True, "message": {"content": content}})
+    new = [*([delta(message, text)] if say else []), final, runs.end_event(Run.Status.COMPLETED, "stop")]
+    entry = NewEntry("message", "assistant", content, text, message)
+    queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", events=new, entries=[entry])
+
+
+@contextmanager
+def failing_commit() -> Iterator[None]:
+    """The disk fills up in the very moment of the commit."""
+    commit = BaseDatabaseWrapper._commit
+
+    def fail(self: BaseDatabaseWrapper) -> None:
+        raise OperationalError("database or disk is full")
+
+    BaseDatabaseWrapper._commit = fail
+    try:
+        yield
+    finally:
+        BaseDatabaseWrapper._commit = commit
+
+
+async def a_commit_fails(story: Story) -> None:
+    session = story.session()
+    with failing_commit():
+        await story.send(session, f"{session.key}-1")
+
+
+async def many_send_the_same(story: Story) -> None:
+    session = story.session()
+    key, together = f"{session.key}-1", threading.Barrier(8)
+
+    def send() -> None:
+        try:
+            together.wait()
+            accepted = runs.accept_run(user=story.user, session=session, run_id=key, prompt=PROMPT)
+            story.history.sent.append(Sent("ok", story.user.pk, key, session.key, PROMPT, {"runId": key, "run": accepted.pk}))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    while claimed := await story.claim():
+        for each in claimed:
+            await story.finish(each, f"m-{each.pk}")
+
+
+async def the_same_key_with_another_body(story: Story) -> None:
+    session = story.session()
+    await story.send(session, f"{session.key}-1")
+    await story.send(session, f"{session.key}-1", "something else")
+    (claimed,) = await story.claim()
+    await story.finish(claimed, "m1")
+
+
+async def a_frozen_worker_wakes_up(story: Story) -> None:
+    """It was taken for dead, and goes on writing."""
+    await story.send(story.session(), f"{story.keys[0]}-1")
+    (frozen,) = await story.claim()
+    await story.say(frozen, "m1", WORDS[0])
+    await story.die_of(frozen)
+    (owner,) = await story.rescue()
+    await story.void(owner, "m1")
+    await story.say(owner, "m2", WORDS[0])
+    await story.say(frozen, "m1", WORDS[1], offset=3)
+    await story.finish(frozen, "m1", say=False)
+    if await story.say(owner, "m2", WORDS[1], offset=3):
+        await story.finish(owner, "m2", say=False)
+
+
+async def two_messages_wait_in_one_session(story: Story) -> None:
+    session = story.session()
+    for number in (1, 2):
+        await story.send(session, f"{session.key}-{number}")
+    while claimed := await story.claim():
+        for each in claimed:
+            await story.finish(each, f"m-{each.pk}")
+
+
+async def more_runs_than_the_lane_holds(story: Story) -> None:
+    """The lane `main` holds one."""
+    for _ in range(3):
+        session = story.session()
+        await story.send(session, f"{session.key}-1")
+    while claimed := await story.claim():
+        for each in claimed:
+            await asyncio.sleep(0.005)  # a lane is judged by milliseconds
+            await story.finish(each, f"m-{each.pk}")
+
+
+async def a_worker_dies(story: Story) -> None:
+    await story.send(story.session(), f"{story.keys[0]}-1")
+    (claimed,) = await story.claim()
+    await story.die_of(claimed)
+    for owner in await story.rescue():
+        await story.finish(owner, "m2")
+
+
+async def a_run_kills_its_workers(story: Story) -> None:
+    await story.send(story.session(), f"{story.keys[0]}-1", "[[hang]]")
+    (claimed,) = await story.claim()
+    for _ in range(5):
+        await story.die_of(claimed)
+        await story.rescue()
+    for left in Run.objects.filter(session__key__in=story.keys, status="running"):
+        await db.write(runs.request_abort, user=story.user, session=left.session)
+        await story.die_of(claimed)
+        await story.rescue()
+
+
+async def a_neighbour_in_the_commit_fails(story: Story) -> None:
+    """Two operations share a transaction; one cannot be done, and the other is done alone."""
+    await story.send(story.session(), f"{story.keys[0]}-1")
+    (claimed,) = await story.claim()
+    begin = threading.Event()
+    waiting = asyncio.create_task(db.write(begin.wait))
+    await asyncio.sleep(0)
+    together = [
+        asyncio.create_task(db.write(queue.append, [(claimed, [delta("m1", "".join(WORDS))])], key="a")),
+        asyncio.create_task(db.write(_refuse, key="b")),
+    ]
+    await asyncio.sleep(0.05)  # all three are in the writer's queue, the first keeps it busy
+    begin.set()
+    await waiting
+    await asyncio.gather(*together, return_exceptions=True)
+    await story.finish(claimed, "m1", say=False)
+
+
+def _refuse() -> None:
+    raise LeaseLost("as the story wants it")
+
+
+def rolled_back(fn: Any, *args: Any) -> None:
+    """Do it, and take it back."""
+    with transaction.atomic():
+        fn(*args)
+        transaction.set_rollback(True)

@@ -1,0 +1,70 @@
+"""Deliberate faults in what clients are told: each breaks just the promise it should, and without it the same story breaks none."""
+
+import pytest
+
+from clawsite.gateway import catch_up
+from clawsite.gateway.connection import Connection
+from clawsite.gateway.hub import Hub, Stream
+from clawsite.gateway.line import SendQueue
+from sessions_app import events
+from tests.faults import gateway_stories as stories
+from tests.faults.checker import violations
+from tests.faults.stories import Story
+
+
+class AtOnce:
+    """Instead of Django's transactions: whatever should happen after the commit happens now."""
+
+    @staticmethod
+    def on_commit(call):
+        call()
+
+
+def publishes_before_it_commits(monkeypatch):
+    monkeypatch.setattr(events, "transaction", AtOnce)
+
+
+def tells_twice_what_was_caught_up(monkeypatch):
+    monkeypatch.setattr(Connection, "is_past", lambda *_: False)
+
+
+def overlooks_holes(monkeypatch):
+    async def poll(self):
+        pass
+
+    cannot_take = Stream.cannot_take
+    monkeypatch.setattr(Stream, "cannot_take", lambda self, event: not self.views and cannot_take(self, event))
+    monkeypatch.setattr(Hub, "poll", poll)
+
+
+def believes_every_place(monkeypatch):
+    monkeypatch.setattr(catch_up, "_place", lambda session, place: int(place))
+
+
+def keeps_whatever_is_not_read(monkeypatch):
+    monkeypatch.setattr(SendQueue, "is_full", property(lambda self: False))
+
+
+MUTANTS = [
+    ("R10 R13", stories.a_transaction_is_rolled_back, publishes_before_it_commits),
+    ("R10", stories.the_rows_are_ahead_of_the_bus, tells_twice_what_was_caught_up),
+    ("R10", stories.the_bus_loses_a_message, overlooks_holes),
+    ("R11", stories.a_place_that_does_not_exist, believes_every_place),
+    ("R12", stories.one_client_does_not_read, keeps_whatever_is_not_read),
+]
+
+
+async def promises_broken(story, user, session_of) -> set[str]:
+    telling = Story(user, session_of)
+    await story(telling)
+    return {violation.promise for violation in violations(*telling.told())}
+
+
+@pytest.mark.parametrize(("promises", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+async def test_a_fault_in_the_gateway_breaks_its_promise(promises, story, mutate, user, session_of, settings, monkeypatch):
+    settings.POLL_SECONDS = 0.2
+    assert await promises_broken(story, user, session_of) == set()
+    with monkeypatch.context() as patched:
+        mutate(patched)
+        broken = await promises_broken(story, user, session_of)
+    assert broken == set(promises.split())

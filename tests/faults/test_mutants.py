@@ -1,0 +1,158 @@
+"""Deliberate faults in the code: each breaks just the promise it should, and without it the same story breaks none."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from django.db import connection
+from django.db.models import F
+
+from clawsite.infra import db
+from sessions_app import hot_sql, runs, sql
+from sessions_app.models import Event, Lane, Run
+from tests.faults import stories
+from tests.faults.checker import violations
+from tests.faults.stories import Story
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def acknowledges_before_it_commits(monkeypatch):
+    from django.db import DatabaseError, transaction
+
+    def commit(group):
+        try:
+            with transaction.atomic():
+                for operation in group:
+                    operation.result = operation.run()
+                db._tell(group)
+        except DatabaseError:
+            pass
+
+    monkeypatch.setattr(db, "_commit", commit)
+
+
+def looks_for_the_key_only_before(monkeypatch):
+    """Without the constraint, two who look at the same time both find nothing."""
+    rows = sql.rows
+    monkeypatch.setattr(
+        sql, "rows", lambda text, values=(): rows(text.replace("ON CONFLICT (owner_id, run_id) DO NOTHING", ""), values)
+    )
+    monkeypatch.setattr(runs, "_accepted_before", lambda *_: None)
+
+
+def forgets_the_body(monkeypatch):
+    monkeypatch.setattr(runs, "_request_hash", lambda *_: "the same")
+
+
+def writes_without_a_fence(monkeypatch):
+    step, append = hot_sql.commit_step, hot_sql.append
+
+    def lease_of(pk):
+        return Run.objects.values_list("lease_token", flat=True).get(pk=pk)
+
+    monkeypatch.setattr(hot_sql, "commit_step", lambda what: step(replace(what, lease=lease_of(what.run_pk))))
+    monkeypatch.setattr(hot_sql, "append", lambda batch: append([replace(each, lease=lease_of(each.run_pk)) for each in batch]))
+
+
+def takes_the_newest_first(monkeypatch):
+    rows = sql.rows
+    monkeypatch.setattr(sql, "rows", lambda text, values=(): rows(text.replace("e.id < r.id", "e.id > r.id"), values))
+
+
+def counts_no_lane(monkeypatch):
+    row = sql.row
+    monkeypatch.setattr(sql, "row", lambda text, values=(): (64,) if "max_running" in text else row(text, values))
+
+
+def rescues_nobody(monkeypatch):
+    monkeypatch.setattr(hot_sql, "rescue", lambda **_: [])
+
+
+def rescues_for_ever(monkeypatch):
+    from django.conf import settings
+
+    monkeypatch.setattr(settings, "MAX_RESCUES", 99)
+
+
+def numbers_events_before_the_transaction(monkeypatch):
+    """What was rolled back has used up its numbers."""
+    append, tries = hot_sql.append, Counter()
+
+    def numbered(batch):
+        told = append(batch)
+        for each in batch:
+            tries[each.run_pk] += 1
+            if tries[each.run_pk] > 1:
+                count = len(each.events)
+                Event.objects.filter(run=each.run_pk, seq__gte=told[each.run_pk].first_seq).update(seq=F("seq") + count)
+                Run.objects.filter(pk=each.run_pk).update(seq=F("seq") + count)
+        return told
+
+    monkeypatch.setattr(hot_sql, "append", numbered)
+
+
+MUTANTS = [
+    ("R1", stories.a_commit_fails, acknowledges_before_it_commits),
+    ("R2", stories.many_send_the_same, looks_for_the_key_only_before),
+    ("R2", stories.the_same_key_with_another_body, forgets_the_body),
+    ("R3", stories.a_frozen_worker_wakes_up, writes_without_a_fence),
+    ("R4", stories.two_messages_wait_in_one_session, takes_the_newest_first),
+    ("R4", stories.more_runs_than_the_lane_holds, counts_no_lane),
+    ("R5", stories.a_worker_dies, rescues_nobody),
+    ("R8", stories.a_run_kills_its_workers, rescues_for_ever),
+    ("R9", stories.a_neighbour_in_the_commit_fails, numbers_events_before_the_transaction),
+]
+
+
+@pytest.fixture
+def small_lane(database):
+    Lane.objects.filter(name="main").update(max_running=1)
+
+
+@pytest.fixture
+def constraint_dropped(request, database):
+    """For the mutant that does without it. Made again before anybody else comes."""
+    constraint = next(each for each in Run._meta.constraints if each.name == "one_run_per_owner_and_key")
+
+    def drop():
+        everything = Run._meta.constraints
+        # SQLite builds the table anew from what the model says.
+        Run._meta.constraints = [each for each in everything if each is not constraint]
+        try:
+            with connection.schema_editor() as editor:
+                editor.remove_constraint(Run, constraint)
+        finally:
+            Run._meta.constraints = everything
+        request.addfinalizer(make_again)
+
+    def make_again():
+        db.close()
+        Event.objects.all().delete()
+        Run.objects.all().delete()
+        with connection.schema_editor() as editor:
+            editor.add_constraint(Run, constraint)
+
+    return drop
+
+
+async def promises_broken(story, user, session_of) -> set[str]:
+    telling = Story(user, session_of)
+    await story(telling)
+    rows, history = telling.told()
+    return {violation.promise for violation in violations(replace(rows, most_rescues=3), history)}
+
+
+@pytest.mark.parametrize(("promise", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+async def test_a_fault_in_the_code_breaks_its_promise(
+    promise, story, mutate, user, session_of, small_lane, constraint_dropped, monkeypatch
+):
+    assert await promises_broken(story, user, session_of) == set()
+    db.close()
+    if mutate is looks_for_the_key_only_before:
+        constraint_dropped()
+    with monkeypatch.context() as patched:
+        mutate(patched)
+        broken = await promises_broken(story, user, session_of)
+        db.close()
+    assert broken == {promise}

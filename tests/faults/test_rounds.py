@@ -1,0 +1,65 @@
+"""Seeded rounds of faults against real processes: every promise is checked after every round.
+
+CLAWSITE_FAULT_ROUNDS says how many (`make soak` runs hundreds), CLAWSITE_FAULT_SEED where to begin: a round that failed is
+repeated with its seed and one round.
+"""
+
+import os
+
+import pytest
+
+from tests.faults.checker import violations
+from tests.faults.rounds import Round
+from tests.stack import Stack
+
+ROUNDS = int(os.environ.get("CLAWSITE_FAULT_ROUNDS", "50"))
+FIRST_SEED = int(os.environ.get("CLAWSITE_FAULT_SEED", "1"))
+PUPPET = ("-m", "tests.faults.puppet")
+
+
+@pytest.fixture(scope="module")
+def people(django_db_setup, django_db_blocker):
+    from django.contrib.auth.models import Group
+
+    from clawsite.accounts.models import User
+
+    with django_db_blocker.unblock():
+        made = [User.objects.create(username=f"somebody-{n}") for n in range(3)]
+        for user in made:
+            user.groups.set(Group.objects.filter(name="User"))
+        return made
+
+
+@pytest.fixture(scope="module")
+def faulty(people, django_db_blocker, tmp_path_factory):
+    """The installation that all rounds share: whatever a round killed has been started again."""
+    from clawsite.infra import db
+    from sessions_app.models import Lane
+    from tests.conftest import delete_rows
+
+    tally = tmp_path_factory.mktemp("tally") / "writes"
+    with django_db_blocker.unblock():
+        # Small enough to be reached by every round.
+        Lane.objects.filter(name="main").update(max_running=4)
+        Lane.objects.filter(name="nested").update(max_running=2)
+        env = {"CLAWSITE_TEST_TALLY": str(tally), "CLAWSITE_LOG_LEVEL": "warning"}
+        with Stack(webs=2, workers=2, env=env, launcher=PUPPET, own_redis=True) as stack:
+            stack.tally = tally
+            yield stack
+        db.close()
+        delete_rows()
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + ROUNDS))
+async def test_a_round_of_faults_breaks_no_promise(seed, faulty, people, database):
+    tokens = {user.pk: faulty.api_token(user) for user in people}
+    rows, history = await Round(faulty, tokens, faulty.tally, seed).run()
+    import sys
+
+    sys.path.insert(0, "/tmp")
+    import stats
+
+    print(seed, history.faults, stats.dump(rows, history), file=open("/tmp/rounds.log", "a"))
+    found = violations(rows, history)
+    assert len(rows.runs) > 20, "nothing happened, so nothing was tested"
+    assert not found, "\n".join([f"seed {seed}", *history.faults, *map(str, found)])
