@@ -145,6 +145,7 @@ class Worker:
         room = self._concurrency - len(self._runners)
         if room > 0 and not self._draining.is_set():
             self._begin(await db.write(queue.rescue, self.id, room, alone=True))
+        await db.write(workers.forget_silent)
         await db.read(lanes.warn_of_long_waits)
 
     async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
@@ -162,6 +163,7 @@ class Worker:
 
     async def _hand_over(self) -> None:
         """Let runs end by themselves for a while; the rest is continued by the next worker."""
+        await db.write(workers.drain, self.id)
         tasks = [runner.open.owner for runner in self._runners.values() if runner.open.owner]
         if tasks:
             log.info("draining: %d runs have up to %g s to end", len(tasks), settings.DRAIN_SECONDS)

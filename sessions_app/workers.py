@@ -2,10 +2,16 @@
 
 from collections.abc import Callable
 
+from django.conf import settings
+from django.db.models import QuerySet
+
 from clawsite.infra import clock
 from clawsite.infra.identity import Identity
 from sessions_app import hot_sql, sql
 from sessions_app.models import Run, Worker
+
+MISSED_HEARTBEATS = 3
+FORGOTTEN_AFTER_SECONDS = 3600
 
 
 def register(worker: str, *, version: str, identity: Identity) -> None:
@@ -25,6 +31,11 @@ def beat(worker: str) -> None:
     sql.execute(f"UPDATE sessions_app_worker SET heartbeat_at = {sql.now()} WHERE id = %s", [worker])
 
 
+def drain(worker: str) -> None:
+    """It takes nothing new any more."""
+    Worker.objects.filter(pk=worker).update(draining=True)
+
+
 def unregister(worker: str) -> None:
     Worker.objects.filter(pk=worker).delete()
 
@@ -39,8 +50,14 @@ def dead_on_this_host(me: Identity, is_alive: Callable[[Identity], bool]) -> lis
     ]
 
 
-def forget_silent(seconds: float) -> int:
-    """Drop workers of other hosts that hold nothing and have been silent for long."""
-    silent = Worker.objects.filter(heartbeat_at__lt=hot_sql.db_now() - seconds)
+def living() -> QuerySet[Worker]:
+    """Workers that have been heard of lately and take new runs; compared in database time, which is what they write."""
+    oldest = hot_sql.db_now() - MISSED_HEARTBEATS * settings.HEARTBEAT_SECONDS
+    return Worker.objects.filter(heartbeat_at__gte=oldest, draining=False)
+
+
+def forget_silent() -> int:
+    """Drop workers of other hosts that hold nothing and have been silent for an hour."""
+    silent = Worker.objects.filter(heartbeat_at__lt=hot_sql.db_now() - FORGOTTEN_AFTER_SECONDS)
     holding = Run.objects.filter(status=Run.Status.RUNNING).values("worker")
     return silent.exclude(pk__in=holding).delete()[0]

@@ -52,6 +52,7 @@ def describe(status: dict[str, Any], url: str) -> list[str]:
         *lines,
         f"  workers    {workers}",
         f"  runs       {runs['running']} running, {runs['accepted']} queued, {runs['waiting']} waiting",
+        *(f"  lane       {_lane(lane)}" for lane in health["lanes"] if lane["running"] or lane["queued"] or lane["parked"]),
         f"  sessions   {health['sessions']['count']}, of which {status['sessions']['count']} are yours",
         f"  agents     {', '.join(agent['agentId'] for agent in health['agents'])}",
         f"  model      {status['sessions']['defaults']['model']}",
@@ -63,3 +64,8 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def _lane(lane: dict[str, Any]) -> str:
+    late = f", the oldest for {duration(lane['oldestWaitMs'] / 1000)}: too long" if lane["late"] else ""
+    return f"{lane['lane']}: {lane['running']} of {lane['max']} running, {lane['queued']} queued{late}, {lane['parked']} waiting"

@@ -139,6 +139,7 @@ class Health(TypedDict, total=False):
     agents: list[dict[str, Any]]
     sessions: dict[str, Any]
     runs: dict[str, int]
+    lanes: list[dict[str, Any]]
     workers: int
 
 

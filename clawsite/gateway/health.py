@@ -7,8 +7,9 @@ from django.db.models import Count
 
 from agents.selectors import list_agents
 from clawsite.infra import clock
+from sessions_app import lanes, workers
 from sessions_app.keys import DEFAULT_AGENT
-from sessions_app.models import Run, Session, Worker
+from sessions_app.models import Run, Session
 
 
 def active_sessions() -> int:
@@ -33,7 +34,8 @@ def snapshot() -> dict[str, Any]:
         ],
         "sessions": {"count": Session.objects.filter(deleted_at__isnull=True).count(), "recent": []},
         "runs": {"accepted": 0, "running": 0, "waiting": 0} | dict(unfinished),
-        "workers": Worker.objects.filter(draining=False).count(),
+        "lanes": lanes.lane_report(),
+        "workers": workers.living().count(),
     }
     return {**health, "durationMs": round((time.perf_counter() - began) * 1000)}
 

@@ -2,16 +2,13 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
-from sessions_app import sql
-from sessions_app.models import Worker
+from sessions_app import workers
 
-MISSED_HEARTBEATS = 3
 _seen_migrated = False
 
 
@@ -37,7 +34,7 @@ def _missing() -> list[str]:
     try:
         if not _migrated():
             return ["the database is not migrated: run `claw migrate`"]
-        return [] if _a_worker_lives() else ["no worker has been seen lately: start `claw worker`"]
+        return [] if workers.living().exists() else ["no worker has been seen lately: start `claw worker`"]
     except DatabaseError:
         return ["the database cannot be reached"]
 
@@ -49,10 +46,3 @@ def _migrated() -> bool:
         executor = MigrationExecutor(connection)
         _seen_migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
     return _seen_migrated
-
-
-def _a_worker_lives() -> bool:
-    """Compared in database time, which is what workers write."""
-    (now,) = sql.row(f"SELECT {sql.now()}")
-    oldest = now - MISSED_HEARTBEATS * settings.HEARTBEAT_SECONDS
-    return Worker.objects.filter(heartbeat_at__gte=oldest, draining=False).exists()

@@ -90,7 +90,8 @@ async def the_rows_are_ahead_of_the_bus(story: Story) -> None:
         late: list[Any] = []
         publish, bus.publish = bus.publish, late.append
         await story.say(claimed, "m1", WORDS[0])
-        await clients.follow("came back", session.key, after=2)
+        back = await clients.follow("came back", session.key, after=2)
+        await clients.heard(3, of=back)
         bus.publish = publish
         for message in late:
             publish(message)
