@@ -1,9 +1,9 @@
 """Everything a run needs, gathered before the first model call and frozen: steps 1 to 5 of the runner."""
 
-import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from django.conf import settings
 
@@ -16,9 +16,8 @@ from agents.providers.catalog import ResolvedModel, open_provider, resolve_model
 from agents.workspace import workspace_of
 from clawsite.infra import db
 from sessions_app.keys import parse_key
-from sessions_app.models import TranscriptEntry
 from sessions_app.queue import Claimed
-from sessions_app.transcript import model_history
+from sessions_app.transcript import PastEntry, model_history
 from tools_app.definition import ToolEnv
 from tools_app.policies import current_rules
 from tools_app.policy.query import PolicyQuery
@@ -38,12 +37,11 @@ class RunPlan:
 
 async def prepare(claimed: Claimed) -> RunPlan:
     """Gather what the run needs; NotFound when its agent is gone, ProviderError when its model cannot be used."""
-    agent, rules, entries = await db.read(_load, claimed)
+    agent, workspace, rules, entries = await db.read(_load, claimed)
     # 1 resolve model, 2 choose credentials
     model = resolve_model(selectors.model_of(agent, claimed.options.get("model", ""), claimed.session_model), os.environ)
     # 3 take the session: done by the claim, whose lease every later write names
     # 4 build tools
-    workspace = await asyncio.to_thread(workspace_of, agent, claimed.session_owner_id)
     env = ToolEnv(
         workspace=workspace,
         agent=agent.slug,
@@ -70,11 +68,13 @@ async def prepare(claimed: Claimed) -> RunPlan:
     return RunPlan(agent, model, open_provider(model, raw_log=settings.RAW_STREAM_LOG), toolset, history, request)
 
 
-def _load(claimed: Claimed) -> tuple[Agent, PolicyRules, Sequence[TranscriptEntry]]:
-    return selectors.find_agent(claimed.agent), current_rules(), model_history(claimed.session_id, claimed.generation)
+def _load(claimed: Claimed) -> tuple[Agent, Path, PolicyRules, Sequence[PastEntry]]:
+    agent = selectors.find_agent(claimed.agent)
+    workspace = workspace_of(agent, claimed.session_owner_id)  # touches the disk, so it belongs on this thread too
+    return agent, workspace, current_rules(), model_history(claimed.session_id, claimed.generation)
 
 
-def message_of(entry: TranscriptEntry) -> Message:
+def message_of(entry: PastEntry) -> Message:
     """A stored entry as the loop knows it."""
     if entry.role == "user":
         return UserMessage(entry.text)

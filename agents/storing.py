@@ -15,7 +15,7 @@ from clawsite.infra import clock, db
 from clawsite.infra.clock import boot_time
 from sessions_app import outbox, queue, runs, tool_calls
 from sessions_app.journal import NewEntry, NewEvent
-from sessions_app.models import Run, Session, ToolCall
+from sessions_app.models import Run, ToolCall
 from sessions_app.queue import Claimed, LeaseLost
 from sessions_app.tool_calls import Decision
 from tools_app.authorize import Authorization, authorize_tool_call
@@ -120,8 +120,7 @@ def _reply(claimed: Claimed, event: Replied, plan: RunPlan, streamed: Sequence[N
         return _decide(claimed, message.tool_calls, plan)
     last = runs.end_event(Run.Status.COMPLETED, event.finish_reason, startedAt=claimed.started_ms, usage=meta["usage"])
     queue.step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
-    channel = Session.objects.values_list("channel", flat=True).get(pk=claimed.session_id)
-    outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=channel, payloads=[{"text": message.text}])
+    outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=claimed.channel, payloads=[{"text": message.text}])
     return {}
 
 

@@ -54,6 +54,7 @@ class Claimed:
     started_ms: int
     first: bool
     abort_reason: str
+    channel: str
 
 
 def db_now() -> float:
@@ -188,7 +189,7 @@ def _take(picked: list[tuple[Any, ...]], taking: _Taking, worker: str, lease_sec
         f"""
         WITH v(id, n) AS (VALUES {marks})
         UPDATE {SESSION} SET cursor = cursor + 1, entry_count = entry_count + v.n, updated_at = %s FROM v WHERE {SESSION}.id = v.id
-        RETURNING {SESSION}.id, cursor, entry_count, key, agent, model, thinking_level, owner_id
+        RETURNING {SESSION}.id, cursor, entry_count, key, agent, model, thinking_level, owner_id, channel
         """,
         [value for session_id, is_first in first.items() for value in (session_id, int(is_first))] + [sql.moment_value(now)],
     )
@@ -231,6 +232,7 @@ def _claimed(row: tuple[Any, ...], session: tuple[Any, ...], first: bool) -> Cla
         started_ms=clock.to_ms(sql.as_moment(row[15])),
         first=first,
         abort_reason=row[16],
+        channel=session[8],
     )
 
 

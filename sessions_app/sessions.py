@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
-from sessions_app import events, journal, runs
+from sessions_app import events, journal, runs, sql
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.keys import DEFAULT_AGENT, parse_key
 from sessions_app.models import Session, TranscriptEntry
@@ -33,6 +33,12 @@ def find_session(user: User, *, key: str | None = None, session_id: str | None =
     if found is None:
         raise NotFound(f"there is no session {key or session_id!r}")
     return found
+
+
+def own_session_id(owner_pk: int, key: str) -> uuid.UUID | None:
+    """By SQL, since every message begins here: 0.2 ms instead of 1.3 for a model instance."""
+    found = sql.rows(f"SELECT id FROM {sql.SESSION} WHERE owner_id = %s AND key = %s AND deleted_at IS NULL", [owner_pk, key])
+    return sql.as_uuid(found[0][0]) if found else None
 
 
 def ensure_session(user: User, key: str) -> Session:

@@ -90,7 +90,10 @@ class Runtime:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await bus.stop()
+        with contextlib.suppress(TimeoutError):
+            # redis-py can swallow a cancellation that meets a publish; when the time is over it is cancelled once more.
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                await bus.stop()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = self.loop.create_task(work)

@@ -14,7 +14,7 @@ from sessions_app import lanes
 from sessions_app.keys import DEFAULT_AGENT, main_key, parse_key
 from sessions_app.models import Session
 from sessions_app.runs import Accepted, accept_run
-from sessions_app.sessions import ensure_session, find_session
+from sessions_app.sessions import ensure_session, find_session, own_session_id
 
 STOP = "/stop"
 
@@ -54,10 +54,19 @@ async def receive(inbound: Inbound) -> Accepted:
     """Queue a run for the message, once for each run id."""
     _has_words(inbound)
     _is_no_command(inbound)
-    session = await db.read(find_or_none, inbound.user, inbound.to)
+    session = await db.read(_addressee, inbound.user, inbound.to)
     if session is None:
         return await db.write(_open_and_accept, inbound)
     return await db.write(_accept, inbound, session, key=str(session.id))
+
+
+def _addressee(user: User, address: Address) -> Session | None:
+    """The session to queue in, with only what queueing needs filled in."""
+    if address.session_id:
+        return find_session(user, session_id=address.session_id)
+    key = address.own_key()
+    session_id = own_session_id(user.pk, key)
+    return Session(id=session_id, owner_id=user.pk, key=key) if session_id else None
 
 
 def find_or_none(user: User, address: Address) -> Session | None:
