@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from clawsite.infra import clock
+from clawsite.infra.errors import NotFound
 from sessions_app import sql
 from sessions_app.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events
 from sessions_app.models import Run
@@ -80,13 +81,16 @@ def accept(run: NewRun) -> tuple[int, Told] | None:
     now = clock.now()
     session_id, moment = sql.uuid_value(run.session_id), sql.moment_value(now)
     # The session row is locked first: run ids of one session are then given in the order of their commits.
-    cursor, generation = sql.row(
+    session = sql.rows(
         f"""
         UPDATE {SESSION} SET cursor = cursor + 1, updated_at = %s, title = CASE WHEN title = '' THEN %s ELSE title END
-        WHERE id = %s RETURNING cursor, generation
+        WHERE id = %s AND deleted_at IS NULL RETURNING cursor, generation
         """,
         [moment, run.title, session_id],
     )
+    if not session:
+        raise NotFound("the session was deleted meanwhile")
+    cursor, generation = session[0]
     values = [session_id, run.owner_id, generation, run.run_id, run.request_hash, run.lane, run.prompt]
     inserted = sql.rows(
         f"""

@@ -38,15 +38,12 @@ class Audience:
         connection.followed_keys.add(key)
         self.changed()
 
-    async def expect(self, user_pk: int) -> None:
-        """Learn what a user is a member of, before its first connection is added."""
-        if user_pk not in self._by_user:
-            await self.read_members([*self._by_user, user_pk])
-
-    def add(self, connection: Connection) -> None:
-        """From now on it is told what its user may see."""
+    def add(self, connection: Connection, member_of: Iterable[str] = ()) -> None:
+        """From now on it is told what its user may see: own sessions, and those it is a member of."""
         if not self._by_user:
             self.since_ms = clock.now_ms()
+        joined = {session_id: self._members.get(session_id, frozenset()) | {connection.user_pk} for session_id in member_of}
+        self._members = {**self._members, **joined}
         self._by_user.setdefault(connection.user_pk, set()).add(connection)
         self.changed()
 
@@ -75,8 +72,8 @@ class Audience:
     def changed(self) -> None:
         self.version += 1
 
-    async def read_members(self, users: Iterable[int] | None = None) -> None:
-        members = await self._rows.members(list(self._by_user if users is None else users))
+    async def read_members(self) -> None:
+        members = await self._rows.members(self.users)
         if members is not self._members:
             self._members = members
             self.changed()

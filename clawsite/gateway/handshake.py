@@ -21,9 +21,19 @@ from clawsite.gateway.scopes import wanted_scopes
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError, InvalidRequest, Unavailable
 from sessions_app.keys import DEFAULT_AGENT, main_key
-from sessions_app.models import Session
+from sessions_app.models import Session, SessionMember
 
 SCOPED_EVENTS = "session-scoped-events"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Somebody whose credential is good, and what is read about them in the same go."""
+
+    credential: Credential
+    standing: Standing
+    main_session_id: str | None
+    member_of: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +55,15 @@ class Refused(Exception):
         self.reason = message
 
 
-async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runtime) -> tuple[Connection, dict[str, Any]]:
-    """Take a client in; returns its connection and hello-ok. Refused says what to answer and how to close."""
+@dataclass(frozen=True, slots=True)
+class Shaken:
+    connection: Connection
+    hello: dict[str, Any]
+    member_of: list[str]
+
+
+async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runtime) -> Shaken:
+    """Take a client in. Refused says what to answer and how to close."""
     params = _connect_params(request)
     protocol = choose_protocol(params.min_protocol, params.max_protocol)
     if protocol is None:
@@ -58,8 +75,7 @@ async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runti
         raise Refused(f"invalid role: {params.role[:40]}")
     _check_origin(params, knock)
     try:
-        credential, standing, session_id = await _authenticate(params, knock)
-        await runtime.hub.audience.expect(standing.user.pk)
+        known = await _authenticate(params, knock)
         health = await runtime.health()
     except ClawError as error:  # the database is away
         shape = error_shape(Unavailable.code, error.message, retryable=True, retry_after_ms=error.retry_after_ms or 1000)
@@ -67,14 +83,14 @@ async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runti
     connection = Connection(
         line=line,
         client=params.client,
-        authority=Authority(credential, standing, wanted_scopes(params.scopes), look=runtime.look),
+        authority=Authority(known.credential, known.standing, wanted_scopes(params.scopes), look=runtime.look),
         protocol=protocol,
         dialect=dialect_of(protocol),
         caps=frozenset(params.caps),
         connected_ms=clock.now_ms(),
         scoped=SCOPED_EVENTS in params.caps,
     )
-    return connection, _hello(connection, runtime, health, session_id)
+    return Shaken(connection, _hello(connection, runtime, health, known.main_session_id), known.member_of)
 
 
 def _connect_params(request: Request) -> ConnectParams:
@@ -102,7 +118,7 @@ def _secret(params: ConnectParams) -> str:
     return (params.auth.token or params.auth.password or "") if params.auth else ""
 
 
-async def _authenticate(params: ConnectParams, knock: Knock) -> tuple[Credential, Standing, str | None]:
+async def _authenticate(params: ConnectParams, knock: Knock) -> Known:
     secret = _secret(params)
     if secret:
         try:
@@ -129,25 +145,26 @@ def _unauthorized(why: str, code: str, *, retry_after_ms: int | None = None) -> 
     return Refused(message, error=shape)
 
 
-def _by_secret(secret: str, address: str) -> tuple[Credential, Standing, str | None] | None:
+def _by_secret(secret: str, address: str) -> Known | None:
     throttle.check(address)
     principal = tokens.principal_for(secret)
     if principal is None:
         return None
-    standing = Standing.of(principal.user, principal.scopes)
-    return Credential(principal.kind, token_id=principal.token_id or 0), standing, _main_session_id(standing)
+    credential = Credential(principal.kind, token_id=principal.token_id or 0)
+    return _known(credential, Standing.of(principal.user, principal.scopes))
 
 
-def _by_cookie(cookie: str) -> tuple[Credential, Standing, str | None] | None:
+def _by_cookie(cookie: str) -> Known | None:
     credential = Credential("cookie", cookie=cookie)
     standing = standing_of(credential)
-    return (credential, standing, _main_session_id(standing)) if standing else None
+    return _known(credential, standing) if standing else None
 
 
-def _main_session_id(standing: Standing) -> str | None:
+def _known(credential: Credential, standing: Standing) -> Known:
     main = Session.objects.filter(owner=standing.user, key=main_key(), deleted_at__isnull=True)
     session_id = main.values_list("generation_id", flat=True).first()
-    return str(session_id) if session_id else None
+    member_of = SessionMember.objects.filter(user=standing.user).values_list("session_id", flat=True)
+    return Known(credential, standing, str(session_id) if session_id else None, [str(pk) for pk in member_of])
 
 
 def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], session_id: str | None) -> dict[str, Any]:

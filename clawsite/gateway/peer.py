@@ -65,16 +65,17 @@ class Peer:
         line, runtime = self._line, self._runtime
         self._deadline.cancel()
         try:
-            connection, hello = await shake_hands(line, request, self._knock, runtime)
+            shaken = await shake_hands(line, request, self._knock, runtime)
         except Refused as refused:
             line.reply_now(encode_failure(request.id, refused.error))
             line.close(refused.close, refused.reason)
             log.info("refused a connection: %s", refused.reason, extra={"connection": line.id, "address": self._knock.address})
             return
-        line.reply_now(encode_success(request.id, hello))
+        connection = shaken.connection
+        line.reply_now(encode_success(request.id, shaken.hello))
         self._taken_in = (connection, Dispatcher(connection, runtime))
         log.info("a client connected", extra={"connection": line.id, "user": connection.user_pk, "client": connection.client.id})
-        runtime.hub.audience.add(connection)
+        runtime.hub.audience.add(connection, shaken.member_of)
         runtime.presence.joined(connection)
         if runtime.stopping:
             line.close(Close.RESTART, "service restart")

@@ -29,6 +29,7 @@ from clawsite.infra.version import version
 log = logging.getLogger(__name__)
 
 FAREWELL_SECONDS = 2.0  # for the last frames to leave before the server closes the sockets itself
+BUS_SECONDS = 0.5
 
 
 class Runtime:
@@ -92,7 +93,7 @@ class Runtime:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             # redis-py can swallow a cancellation that meets a publish; when the time is over it is cancelled once more.
-            async with asyncio.timeout(FAREWELL_SECONDS):
+            async with asyncio.timeout(BUS_SECONDS):
                 await bus.stop()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:

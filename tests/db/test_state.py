@@ -5,7 +5,7 @@ import threading
 import pytest
 from django.db import connection, transaction
 
-from clawsite.infra.errors import Conflict, QueueFull
+from clawsite.infra.errors import Conflict, NotFound, QueueFull
 from sessions_app import hot_sql, queue, runs, tool_calls
 from sessions_app.journal import NewEvent
 from sessions_app.models import Event, Lane, Run, Session, TranscriptEntry
@@ -48,6 +48,14 @@ def test_the_same_key_with_another_body_is_a_conflict(user, session_of):
     accept(user, session, "k1")
     with pytest.raises(Conflict):
         accept(user, session, "k1", "something else")
+
+
+def test_a_session_deleted_meanwhile_takes_no_more_messages(user, session_of):
+    session = session_of(user)
+    Session.objects.filter(pk=session.pk).update(deleted_at="2026-01-01T00:00:00Z")
+    with pytest.raises(NotFound):
+        accept(user, session, "k1")
+    assert not Run.objects.exists()
 
 
 def test_the_same_key_of_two_users_makes_two_runs(person, session_of):

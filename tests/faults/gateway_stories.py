@@ -8,6 +8,7 @@ from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.infra import bus, db
 from sessions_app import queue
+from sessions_app.models import Event
 from tests.faults.actors import Ear
 from tests.faults.line import Line
 from tests.faults.record import Probed, Watched
@@ -122,6 +123,18 @@ async def a_place_that_does_not_exist(story: Story) -> None:
         (claimed,) = await story.claim()
         await story.finish(claimed, "m1")
         await clients.probe(session.key, 1_000)
+
+
+async def a_place_that_is_no_longer_kept(story: Story) -> None:
+    session = story.session()
+    async with audience(story) as clients:
+        await story.send(session, f"{session.key}-1")
+        (claimed,) = await story.claim()
+        await story.finish(claimed, "m1")
+        await db.write(Event.objects.filter(session=session, cursor__lte=2).delete)
+        await clients.probe(session.key, 1)
+    story.keys.clear()  # the rows are not whole any more: only what the client was told of that is judged
+    story.history.sent.clear()
 
 
 async def one_client_does_not_read(story: Story) -> None:

@@ -54,12 +54,6 @@ def faulty(people, django_db_blocker, tmp_path_factory):
 async def test_a_round_of_faults_breaks_no_promise(seed, faulty, people, database):
     tokens = {user.pk: faulty.api_token(user) for user in people}
     rows, history = await Round(faulty, tokens, faulty.tally, seed).run()
-    import sys
-
-    sys.path.insert(0, "/tmp")
-    import stats
-
-    print(seed, history.faults, stats.dump(rows, history), file=open("/tmp/rounds.log", "a"))
     found = violations(rows, history)
     assert len(rows.runs) > 20, "nothing happened, so nothing was tested"
     assert not found, "\n".join([f"seed {seed}", *history.faults, *map(str, found)])

@@ -19,8 +19,8 @@ class World:
 
     async def watcher(self, *args, **kwargs):
         made = connection(*args, **kwargs)
-        await self.hub.audience.expect(made.user_pk)
         self.hub.audience.add(made)
+        await self.hub.audience.read_members()
         return made
 
     async def tell(self, *events) -> None:

@@ -25,7 +25,6 @@ async def test_missed_events_then_live_ones_each_once_and_in_order():
     rows = Racing(log)
     hub = Hub(rows, now=clock, later=clock.later)
     watcher = connection()
-    await hub.audience.expect(watcher.user_pk)
     hub.audience.add(watcher)
     watcher.held.add(SESSION)
     await replay(rows, hub, watcher, SESSION, NAME, 2)
@@ -42,7 +41,6 @@ async def test_rows_that_are_ahead_of_the_bus_keep_late_messages_out():
     rows = FakeRows(log)
     hub = Hub(rows, now=clock, later=clock.later)
     watcher = connection()
-    await hub.audience.expect(watcher.user_pk)
     hub.audience.add(watcher)
     watcher.held.add(SESSION)
     await replay(rows, hub, watcher, SESSION, NAME, 0)
@@ -59,7 +57,6 @@ async def test_a_connection_that_catches_up_does_not_hold_back_another():
     hub = Hub(rows, now=clock, later=clock.later)
     held, other = connection(), connection()
     for watcher in (held, other):
-        await hub.audience.expect(watcher.user_pk)
         hub.audience.add(watcher)
     held.held.add(SESSION)
     hub.hear_events(log.message(*events))

@@ -1,0 +1,122 @@
+"""Deliberate faults in how a run is carried out: each breaks just its promise, and without it the same story breaks none."""
+
+import asyncio
+import threading
+from collections import Counter
+
+import pytest
+
+from agents.deltas import DeltaWriter, OpenMessage
+from agents.providers import catalog
+from agents.runner import Runner
+from clawsite.infra import db
+from clawsite.infra.clock import boot_time
+from sessions_app import queue, tool_calls
+from sessions_app.journal import NewEvent
+from sessions_app.models import Run
+from tests.faults import rows as stored
+from tests.faults.checker import violations
+from tests.faults.record import History
+from tests.workshop import Workshop
+from tools_app.builtin.workspace import Workspace
+
+WRITE = '[[tool=write args={"path":"%s","content":"x"}]] [[tokens=3]]'
+
+
+class Writes:
+    """Counts the file writes; those of one path are held up until they are let go."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.done: Counter[str] = Counter()
+        self.held = ""
+        self.let_go = threading.Event()
+        write = Workspace.write
+
+        def counted(workspace, path, *args, **kwargs):
+            self.done[path] += 1
+            if path == self.held and self.done[path] == 1:
+                self.let_go.wait(20)
+            return write(workspace, path, *args, **kwargs)
+
+        monkeypatch.setattr(Workspace, "write", counted)
+
+
+def works_on(claimed) -> "asyncio.Task[None]":
+    runner = Runner(claimed, DeltaWriter())
+    runner.lease_renewed(boot_time() + 60)
+    return runner.start()
+
+
+async def a_worker_freezes_in_a_tool(shop: Workshop, writes: Writes, eventually, session) -> None:
+    await shop.close()
+    writes.held, writes.let_go = session.key, threading.Event()
+    run_pk = shop.send(WRITE % session.key, session=session)
+    (claimed,) = await db.write(queue.claim, "first", 1, alone=True)
+    frozen = works_on(claimed)
+    await eventually(lambda: writes.done[session.key] == 1)
+    await db.write(Run.objects.filter(pk=run_pk).update, lease_until=1.0)
+    (rescued,) = await db.write(queue.rescue, "second", 1, alone=True)
+    await works_on(rescued)
+    writes.let_go.set()
+    await frozen
+    await catalog.close_providers()
+
+
+async def an_answer_breaks_off(shop: Workshop, writes: Writes, eventually, session) -> None:
+    await shop.answer(f"[[tokens=9 delay_ms=30 cut_after=6 times=1 tag={session.id}]]", session=session)
+
+
+async def a_tool_is_used(shop: Workshop, writes: Writes, eventually, session) -> None:
+    await shop.answer(WRITE % session.key, session=session)
+
+
+def repeats_what_was_in_flight(monkeypatch):
+    monkeypatch.setattr(tool_calls, "interrupt_started", lambda claimed: None)
+
+
+def goes_on_where_the_broken_attempt_stopped(monkeypatch):
+    begin = OpenMessage.begin
+
+    def keep(self, message_id, attempt):
+        told = self.told
+        begin(self, message_id, attempt)
+        if attempt > 1:
+            self.told = told
+
+    monkeypatch.setattr(OpenMessage, "begin", keep)
+
+
+def tells_less_than_it_stores(monkeypatch):
+    result_event = tool_calls._result_event
+
+    def shortened(*args):
+        event = result_event(*args)
+        return NewEvent(event.stream, {**event.data, "result": {"content": [], "details": {}}})
+
+    monkeypatch.setattr(tool_calls, "_result_event", shortened)
+
+
+MUTANTS = [
+    ("R6", a_worker_freezes_in_a_tool, repeats_what_was_in_flight),
+    ("text", an_answer_breaks_off, goes_on_where_the_broken_attempt_stopped),
+    ("replay", a_tool_is_used, tells_less_than_it_stores),
+]
+
+
+@pytest.mark.parametrize(("promise", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+async def test_a_fault_in_the_runner_breaks_its_promise(
+    promise, story, mutate, workshop: Workshop, session_of, eventually, monkeypatch
+):
+    writes = Writes(monkeypatch)
+
+    async def promises_broken() -> set[str]:
+        session = session_of(workshop.user)
+        await story(workshop, writes, eventually, session)
+        history = History(seed=0, executed={session.key: writes.done[session.key]})
+        return {violation.promise for violation in violations(stored.read_rows([session.key]), history)}
+
+    assert await promises_broken() == set()
+    with monkeypatch.context() as patched:
+        mutate(patched)
+        broken = await promises_broken()
+    assert broken == {promise}
