@@ -32,6 +32,7 @@ class RunPlan:
     provider: ModelProvider
     toolset: Toolset
     history: tuple[Message, ...]
+    timeout_seconds: float
     request: ModelRequest  # without messages: the loop adds them turn by turn
 
 
@@ -65,7 +66,9 @@ async def prepare(claimed: Claimed) -> RunPlan:
         credentials=model.credentials,
         run_id=claimed.run_id,
     )
-    return RunPlan(agent, model, open_provider(model, raw_log=settings.RAW_STREAM_LOG), toolset, history, request)
+    provider = open_provider(model, raw_log=settings.RAW_STREAM_LOG)
+    timeout = claimed.timeout_seconds or agent.run_timeout_seconds or settings.RUN_TIMEOUT_SECONDS
+    return RunPlan(agent, model, provider, toolset, history, timeout, request)
 
 
 def _load(claimed: Claimed) -> tuple[Agent, Path, PolicyRules, Sequence[PastEntry]]:

@@ -64,12 +64,12 @@ class Runner:
 
     async def _run(self) -> None:
         claimed = self.claimed
-        left = claimed.timeout_seconds - claimed.running_seconds
         try:
-            async with asyncio.timeout(max(left, 0)):
-                await self._work()
+            async with asyncio.timeout(None) as limit:
+                await self._work(limit)
         except TimeoutError:
-            await self._end(Run.Status.FAILED, "timeout", f"the run took longer than {claimed.timeout_seconds:g} s and was stopped")
+            error = f"the run took longer than {self._plan.timeout_seconds:g} s and was stopped"
+            await self._end(Run.Status.FAILED, "timeout", error)
         except asyncio.CancelledError:
             if self.open.lost is not None:
                 log.warning("run %d cannot be written any more and is left to its next owner: %s", claimed.pk, self.open.lost)
@@ -92,10 +92,13 @@ class Runner:
             log.exception("run %d failed unexpectedly (reference %s)", claimed.pk, reference)
             await self._end(Run.Status.FAILED, "internal", f"an internal error ended the run (reference {reference})")
 
-    async def _work(self) -> None:
+    async def _work(self, limit: asyncio.Timeout) -> None:
         if not self.claimed.first:
             await self._void_open_answer()
         self._plan = await prepare(self.claimed)
+        # Only running counts: what earlier leases used is gone, waiting for people costs nothing.
+        left = self._plan.timeout_seconds - self.claimed.running_seconds
+        limit.reschedule(asyncio.get_running_loop().time() + max(left, 0))
         conversation = converse(self._plan.history, ask=self._ask, use=self._use, max_turns=self._plan.agent.max_turns)
         async with aclosing(conversation) as events:
             async for event in events:

@@ -48,7 +48,7 @@ class Claimed:
     options: dict[str, Any]
     session_model: str
     thinking_level: str
-    timeout_seconds: float
+    timeout_seconds: float | None
     running_seconds: float
     rescues: int
     accepted_at: dt.datetime
@@ -73,7 +73,7 @@ class NewRun:
     prompt: str
     title: str  # of the session, if it has none yet
     options: dict[str, Any]
-    timeout_seconds: float
+    timeout_seconds: float | None
 
 
 def accept(run: NewRun) -> tuple[int, Told] | None:

@@ -77,7 +77,7 @@ def accept_run(
             prompt=prompt,
             title=" ".join(prompt.split())[:LONGEST_TITLE],
             options=options,
-            timeout_seconds=timeout_seconds or settings.RUN_TIMEOUT_SECONDS,
+            timeout_seconds=timeout_seconds,
         )
     )
     if inserted is None:  # another process was first with this key

@@ -14,6 +14,8 @@ from sessions_app.models import Session
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 Id = Annotated[str, Field(min_length=1, max_length=64)]
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200)]
+Cursor = Annotated[int, Field(ge=0, le=2**53)]  # the largest whole number that every client can write
+IsoTime = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class ToSession(Params):

@@ -67,7 +67,9 @@ class Run(models.Model):
     rescues = models.PositiveSmallIntegerField(default=0)
     running_seconds = models.FloatField(default=0, help_text="Time spent running in earlier leases; waiting does not count")
     claimed_at = models.FloatField(null=True, blank=True)
-    timeout_seconds = models.FloatField(default=600)
+    timeout_seconds = models.FloatField(
+        null=True, blank=True, help_text="Asked for with the run; empty: the agent's or the installation's"
+    )
 
     seq = models.PositiveIntegerField(default=0, help_text="Last number given to an event of this run")
     steps = models.PositiveIntegerField(default=0, help_text="Transcript entries of this run")

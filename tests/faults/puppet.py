@@ -28,9 +28,50 @@ def main() -> None:
     _watch_bus()
     if "worker" in sys.argv:
         _watch_writes(Path(os.environ["CLAWSITE_TEST_TALLY"]))
+    _mutate()
     from clawsite.cli.main import main as claw
 
     claw()
+
+
+def _mutate():
+    import django
+    from clawsite.infra import process
+    which = os.environ.get("CLAWSITE_TEST_MUTANT", "")
+    if not which: return
+    if "worker" not in sys.argv and which not in ("isnotpast","prepublish","nomend"): return
+    keep = os.environ.get("CLAWSITE_PARENT_PID"); tok=os.environ.get("CLAWSITE_GATEWAY_TOKEN")
+    os.environ["DJANGO_SETTINGS_MODULE"]="clawsite.settings"
+    django.setup()
+    if tok: os.environ["CLAWSITE_GATEWAY_TOKEN"]=tok
+    from dataclasses import replace
+    from sessions_app import hot_sql, tool_calls, events, queue
+    from sessions_app.models import Run
+    if which=="fence":
+        step, append = hot_sql.commit_step, hot_sql.append
+        def lease_of(pk): return Run.objects.values_list("lease_token", flat=True).get(pk=pk)
+        hot_sql.commit_step = lambda what: step(replace(what, lease=lease_of(what.run_pk)) if what.lease is not None else what)
+        hot_sql.append = lambda batch: append([replace(e, lease=lease_of(e.run_pk)) for e in batch])
+    if which=="interrupt": tool_calls.interrupt_started = lambda c: None
+    if which=="prepublish":
+        class T:
+            on_commit = staticmethod(lambda f: f())
+        events.transaction = T
+    if which=="isnotpast":
+        from clawsite.gateway.connection import Connection
+        Connection.is_past = lambda *a: False
+    if which=="nomend":
+        from clawsite.gateway.hub import Stream
+        ct = Stream.cannot_take
+        Stream.cannot_take = lambda self, event: not self.views and ct(self, event)
+    if which=="noreset":
+        from agents.runner import Runner
+        async def nothing(self): pass
+        Runner._void_open_answer = nothing
+    if which=="lane":
+        from sessions_app import sql
+        row = sql.row
+        sql.row = lambda text, values=(): (64,) if "max_running" in text else row(text, values)
 
 
 def _obey() -> None:

@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import IdempotencyKey, ToSession, found, order_of_session
+from clawsite.gateway.addressing import Cursor, IdempotencyKey, ToSession, found, order_of_session
 from clawsite.gateway.catch_up import Missed, missed_events
 from clawsite.gateway.events import Message
 from clawsite.gateway.methods.agent import RunWishes, failure
@@ -57,8 +57,8 @@ class HistoryParams(ToSession):
     """`before` asks for older messages, `cursor` for the events after it instead of messages."""
 
     limit: int = Field(200, ge=1, le=1000)
-    before: int | None = Field(None, ge=0)
-    cursor: int | None = Field(None, ge=0)
+    before: Cursor | None = None
+    cursor: Cursor | None = None
 
 
 class Queued(TypedDict):

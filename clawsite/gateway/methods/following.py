@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import ByKey, ToSession
+from clawsite.gateway.addressing import ByKey, Cursor, IsoTime, ToSession
 from clawsite.gateway.catch_up import BEGINNING, Missed, missed_events, place_of
 from clawsite.gateway.fanout import replay
 from clawsite.gateway.methods.sessions import ListParams, list_
@@ -22,7 +22,7 @@ NO_SUCH_LOG = "there is no such session, so the place is one in another log"
 class HistoryParams(ToSession):
     """`fromStateVersion` is a cursor, or an ISO time such as 2026-02-01T10:15:00Z; without it, all that is kept."""
 
-    from_state_version: int | str = BEGINNING
+    from_state_version: Cursor | IsoTime = BEGINNING
     limit: int = Field(1000, ge=1, le=1000)
 
 
@@ -61,7 +61,7 @@ class FollowParams(ByKey):
     before the subscription: compare cursors.
     """
 
-    from_state_version: int | str | None = None
+    from_state_version: Cursor | IsoTime | None = None
     include_approvals: bool = False
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway import limits
-from clawsite.gateway.addressing import ByKey, Id, Key, found
+from clawsite.gateway.addressing import ByKey, Cursor, Id, Key, found
 from clawsite.gateway.defaults import default_model
 from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
@@ -60,11 +60,11 @@ async def create(call: Call, params: CreateParams) -> SessionAnswer:
 
 class ListParams(Params):
     limit: int = Field(100, ge=1, le=1000)
-    offset: int = Field(0, ge=0)
+    offset: Cursor = 0
     search: str = Field("", max_length=200)
     agent_id: Id | None = None
     label: str = Field("", max_length=512)
-    active_minutes: int | None = Field(None, ge=1)
+    active_minutes: int | None = Field(None, ge=1, le=5_256_000)
     spawned_by: Key | None = None
     include_last_message: bool = False
     include_derived_titles: bool = True  # they always are

@@ -1,0 +1,24 @@
+"""What an operator sets on an agent takes effect in its runs."""
+
+from agents.models import Agent
+from tests.workshop import Workshop
+
+
+async def test_an_agents_own_time_out_ends_its_runs(workshop: Workshop):
+    await Agent.objects.filter(slug="main").aupdate(run_timeout_seconds=0.3)
+    run = await workshop.answer("[[tokens=10 hang_after=3]]")
+    assert (run.status, run.reason) == ("error", "timeout")
+    assert "0.3 s" in run.error
+
+
+async def test_an_agents_instructions_reach_the_model(workshop: Workshop):
+    await Agent.objects.filter(slug="main").aupdate(instructions="Speak like a ship's cook.")
+    await workshop.answer("hello")
+    assert "ship's cook" in str(workshop.model.bodies[-1]["messages"][0])
+
+
+async def test_an_agent_that_is_switched_off_answers_nothing(workshop: Workshop):
+    await Agent.objects.filter(slug="main").aupdate(enabled=False)
+    run = await workshop.answer("hello")
+    assert (run.status, run.reason) == ("error", "not_found")
+    assert "switched off" in run.error
