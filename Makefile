@@ -62,8 +62,9 @@ format: setup-dev ## rewrite the code in our format
 bench: setup-bench ## measure, and compare with the promises
 	$(PY) -m bench
 
-soak: setup-bench ## an hour of load and faults
-	$(PY) -m bench soak
+soak: setup-dev ## hundreds of fault rounds on each database (an hour or so)
+	CLAWSITE_FAULT_ROUNDS=300 $(PY) -m pytest tests/faults
+	CLAWSITE_FAULT_ROUNDS=300 CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest tests/faults
 
 lock: | $(UV) ## renew requirements*.txt from pyproject.toml
 	$(LOCK) -o requirements.txt

@@ -26,13 +26,9 @@ async def ask_model(
     *,
     new_id: Callable[[], str],
     sleep: Callable[[float], Awaitable[object]],
-    first_attempt: int = 1,
 ) -> AsyncGenerator[AskEvent, None]:
-    """Begins with MessageStarted and ends with Replied, or raises the last ProviderError with what was tried.
-
-    `first_attempt` is above 1 when the message was begun by a worker that died.
-    """
-    message_id, attempt = new_id(), first_attempt
+    """Begins with MessageStarted and ends with Replied, or raises the last ProviderError with what was tried."""
+    message_id, attempt = new_id(), 1
     failures: list[ProviderError] = []
     yield MessageStarted(message_id, attempt)
     while True:

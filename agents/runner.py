@@ -147,12 +147,12 @@ class Runner:
         permits = []
         for call in calls:
             authorization = self._decided[call.id]
-            if call.error:
+            if authorization.permit is None:
+                yield ToolEnded(CallRef(call.id, call.name, call.arguments), authorization.refusal)
+            elif call.error:
                 result = text_result(f"the arguments could not be read: {call.error}. Send them as one JSON object.", is_error=True)
                 await self._store.unreadable(call, result)
                 yield ToolEnded(CallRef(call.id, call.name, call.arguments), result)
-            elif authorization.permit is None:
-                yield ToolEnded(CallRef(call.id, call.name, call.arguments), authorization.refusal)
             else:
                 permits.append(authorization.permit)
         async with aclosing(use_tools(permits, journal=self._store, abort=self._abort)) as events:

@@ -40,6 +40,7 @@ class Worker:
         self._deltas = DeltaWriter()
         self._wake = asyncio.Event()
         self._abort_hint = asyncio.Event()
+        self._left_behind = asyncio.Event()
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
@@ -55,8 +56,8 @@ class Worker:
         log.info("worker %s is ready for %d runs", self.id, self._concurrency)
         chores = [
             asyncio.create_task(self._every(settings.HEARTBEAT_SECONDS, self._renew), name="heartbeat"),
-            asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep), name="sweep"),
-            asyncio.create_task(self._watch_aborts(), name="aborts"),
+            asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep, hint=self._left_behind), name="sweep"),
+            asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_aborts, hint=self._abort_hint), name="aborts"),
         ]
         try:
             await self._claim_until_drained()
@@ -101,11 +102,14 @@ class Worker:
     def _hear(self, message: Message) -> None:
         if message.get("k") != "run":
             return
-        if message["status"] == "abort":
-            if message["run"] in self._runners:
-                self._abort_hint.set()
-        else:
-            self._wake.set()
+        match message["status"]:
+            case "abort":
+                if message["run"] in self._runners:
+                    self._abort_hint.set()
+            case "handed over":
+                self._left_behind.set()
+            case _:
+                self._wake.set()
 
     async def _renew(self) -> None:
         """Prolong what is held; stop what was lost meanwhile or shall be aborted."""
@@ -120,14 +124,6 @@ class Worker:
                 runner.stop(Run.Status.ABORTED, reason)
             else:
                 runner.lease_renewed(asked_at + settings.LEASE_SECONDS)
-
-    async def _watch_aborts(self) -> None:
-        """At the hint, and every second in case it was lost."""
-        while True:
-            await self._guarded(self._look_for_aborts)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._abort_hint.wait(), settings.POLL_SECONDS)
-            self._abort_hint.clear()
 
     async def _look_for_aborts(self) -> None:
         if not self._runners:
@@ -148,10 +144,14 @@ class Worker:
         await db.write(workers.forget_silent)
         await db.read(lanes.warn_of_long_waits)
 
-    async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
+    async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]], hint: asyncio.Event | None = None) -> None:
+        """Do it again and again, and at once when hinted at."""
+        hint = hint or asyncio.Event()
         while True:
             await self._guarded(chore)
-            await asyncio.sleep(seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(hint.wait(), seconds)
+            hint.clear()
 
     async def _guarded(self, chore: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -1,6 +1,6 @@
 """The ASGI application: HTTP by Django, WebSockets by the gateway, start and end of the process by its runtime.
 
-Runs under uvicorn and daphne alike. daphne has no lifespan, so the runtime also starts with the first socket.
+Runs under uvicorn and daphne alike. daphne has no lifespan, so the runtime also starts with the first request or socket.
 """
 
 import os
@@ -10,7 +10,7 @@ from channels.routing import ProtocolTypeRouter
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
-http = get_asgi_application()
+_django = get_asgi_application()
 
 from clawsite.gateway import runtime  # noqa: E402  # models can be imported only now
 from clawsite.ws import GatewayConsumer  # noqa: E402
@@ -18,6 +18,11 @@ from clawsite.ws import GatewayConsumer  # noqa: E402
 SOCKETS = ("/ws", "/ws/", "/")  # OpenClaw's clients dial the bare origin
 
 _consumer = GatewayConsumer.as_asgi()
+
+
+async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    runtime.begin()
+    await _django(scope, receive, send)
 
 
 async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -1,6 +1,7 @@
 """Composition only: what is installed, and where the environment's wishes go. Names: docs/operating.md."""
 
 import os
+import sys
 from pathlib import Path
 
 from clawsite.infra import environment
@@ -23,6 +24,8 @@ TRUSTED_PROXIES = int(os.environ.get("CLAWSITE_TRUSTED_PROXIES", "0"))
 BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
 
 INSTALLED_APPS = [
+    # Gives `runserver` the WebSocket; loaded for nothing else, because it brings Twisted along.
+    *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -86,6 +89,8 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_NAME = "clawsite_csrf"
+# What a proxy says about the scheme is believed only when the operator says that there is one.
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0

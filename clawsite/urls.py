@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import path
 
+from clawsite.api.schema import protocol_json
 from clawsite.web import chat, entry, health
 
 urlpatterns = [
@@ -11,6 +12,7 @@ urlpatterns = [
     path("sign-out/", entry.sign_out, name="sign-out"),
     path("first-admin/", entry.first_admin_page, name="first-admin"),
     path("first-admin/<str:token>/", entry.first_admin_link, name="first-admin-link"),
+    path("api/protocol.json", protocol_json),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     # The admin's own sign-in and sign-out, replaced by ours.

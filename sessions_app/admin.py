@@ -10,6 +10,14 @@ from sessions_app.models import Event, Lane, Outbox, Run, Session, ToolCall, Tra
 
 class ReadOnlyAdmin(admin.ModelAdmin):
     show_full_result_count = False  # counting millions of events costs more than the page
+    words: tuple[str, ...] = ()  # fields with what people wrote: for those who may read every session
+
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if request.user.has_perm("accounts.view_any_session") else self.words
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        hidden = self.get_exclude(request)
+        return [name for name in self.list_display if name not in hidden]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -23,14 +31,16 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
+    words = ("title", "label", "origin", "settings")
     list_display = ["key", "owner", "title", "model", "input_tokens", "output_tokens", "updated_at", "deleted_at"]
     list_filter = ["agent", "channel"]
-    search_fields = ["key", "title", "label", "owner__username"]
+    search_fields = ["key", "owner__username"]
     list_select_related = ["owner"]
 
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
+    words = ("prompt", "options", "error")
     list_display = ["id", "run_id", "session", "owner", "lane", "status", "reason", "rescues", "model", "accepted_at", "ended_at"]
     list_filter = ["status", "lane", "reason"]
     search_fields = ["run_id", "session__key", "owner__username"]

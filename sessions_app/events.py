@@ -12,6 +12,7 @@ from django.db import transaction
 from clawsite.infra import bus
 from sessions_app.hot_sql import Claimed
 from sessions_app.journal import Told
+from sessions_app.models import Session
 
 LARGEST_ON_THE_BUS = 64 * 1024  # larger ones travel as (run, seq) and are read from the rows
 
@@ -72,8 +73,15 @@ def wake(run_pk: int, status: str) -> None:
     transaction.on_commit(lambda: bus.publish({"k": "run", "run": run_pk, "status": status}))
 
 
-def session_changed(*, session_id: uuid.UUID, session_key: str, owner_id: int, change: str) -> None:
-    message = {"k": "session", "session": str(session_id), "key": session_key, "owner": owner_id, "change": change}
+def session_changed(session: Session, change: str) -> None:
+    message = {
+        "k": "session",
+        "session": str(session.id),
+        "sessionId": str(session.generation_id),
+        "key": session.key,
+        "owner": session.owner_id,
+        "change": change,
+    }
     transaction.on_commit(lambda: bus.publish(message))
 
 

@@ -17,7 +17,7 @@ __all__ = ["Claimed", "LeaseLost"]
 
 
 def claim(worker: str, most: int) -> list[Claimed]:
-    """Take what may start now, lane by lane, then what dead workers left; the caller's transaction is the claim."""
+    """Take what may start now, lane by lane; the caller's transaction is the claim."""
     taken: list[Claimed] = []
     for lane in _lanes_with_work():
         for claimed, told in hot_sql.claim(worker=worker, lane=lane, most=most - len(taken), lease_seconds=settings.LEASE_SECONDS):
@@ -87,7 +87,7 @@ def give_back(held: Sequence[Claimed]) -> None:
             f"UPDATE {sql.RUN} SET lease_until = 0 WHERE id = %s AND lease_token = %s AND status = 'running'",
             [claimed.pk, claimed.lease],
         )
-        events.wake(claimed.pk, "ready")
+        events.wake(claimed.pk, "handed over")
 
 
 def expire_leases_of(worker: str) -> int:

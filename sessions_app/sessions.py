@@ -60,7 +60,7 @@ def create_session(user: User, *, key: str | None = None, agent: str | None = No
             session.save(force_insert=True)
     except IntegrityError:  # made by another process meanwhile
         return Session.objects.get(owner=user, key=str(parsed), deleted_at__isnull=True)
-    _changed(session, "created")
+    events.session_changed(session, "created")
     return session
 
 
@@ -82,7 +82,7 @@ def patch_session(user: User, session: Session, changes: dict[str, Any]) -> Sess
         raise InvalidRequest(f"label {session.label!r} is used by another of your sessions")
     session.updated_at = clock.now()
     session.save(update_fields=[*COLUMNS.values(), "settings", "updated_at"])
-    _changed(session, "patched")
+    events.session_changed(session, "patched")
     return session
 
 
@@ -98,7 +98,7 @@ def reset_session(user: User, session: Session) -> Session:
     session.title = ""
     session.save(update_fields=["generation", "generation_id", "input_tokens", "output_tokens", "cost_microusd", "title"])
     _tell(session, NewEvent("session", {"change": "reset", "sessionId": str(session.generation_id)}))
-    _changed(session, "reset")
+    events.session_changed(session, "reset")
     return session
 
 
@@ -110,7 +110,7 @@ def delete_session(user: User, session: Session) -> bool:
         raise InvalidRequest("the main session cannot be deleted; reset it instead")
     runs.request_abort(user=user, session=session, reason="session-delete")
     Session.objects.filter(pk=session.pk).update(deleted_at=clock.now())
-    _changed(session, "deleted")
+    events.session_changed(session, "deleted")
     return True
 
 
@@ -145,7 +145,3 @@ def _own(user: User, session: Session) -> Session:
 def _tell(session: Session, event: NewEvent, entries: list[NewEntry] | None = None) -> None:
     told = journal.insert_session_event(session.id, event, entries=entries or [], generation=session.generation)
     events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told)
-
-
-def _changed(session: Session, change: str) -> None:
-    events.session_changed(session_id=session.id, session_key=session.key, owner_id=session.owner_id, change=change)

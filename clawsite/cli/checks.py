@@ -70,7 +70,7 @@ def check_secrets(settings: ModuleType) -> Finding:
 
 def check_account(_settings: ModuleType) -> Finding:
     if os.geteuid() == 0:
-        return Finding("account", "warn", "running as root: so would every command of an agent", "Use an account of its own.")
+        return Finding("account", "warn", "running as root: a fault would have no bounds", "Use an account of its own.")
     return Finding("account", "ok", "not root")
 
 

@@ -20,6 +20,8 @@ COMMANDS = {
     "doctor": "doctor",
     "logs": "logs",
     "call": "call",
+    "export": "export",
+    "import": "import_",
     "web": "web",
     "worker": "worker",
     "prepare": "prepare",

@@ -16,7 +16,7 @@ SIGTERM drains: runs in progress are handed to another worker, which continues a
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--concurrency", type=int, metavar="N", help="runs at a time (default CLAWSITE_WORKER_CONCURRENCY or 64)")
+    parser.add_argument("--concurrency", type=int, metavar="N", help="runs at a time (default CLAWSITE_WORKER_CONCURRENCY or 80)")
 
 
 def run(options: argparse.Namespace) -> int:

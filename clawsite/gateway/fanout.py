@@ -15,7 +15,6 @@ from sessions_app import selectors
 from sessions_app.models import Event, Run, Session, SessionMember
 
 PAGE = 500
-FARTHEST_BACK = 1_000  # events of one session that a hub looks through for where to begin
 
 Members = dict[str, frozenset[int]]
 
@@ -80,13 +79,8 @@ def _session(session_id: str) -> SessionFacts | None:
 
 def _cursor_before(session_id: str, since_ms: int) -> int:
     """The last cursor given before a moment; events after it are news to everybody here."""
-    newest = Event.objects.filter(session_id=UUID(session_id)).order_by("-cursor").values_list("cursor", "ts")[:FARTHEST_BACK]
-    oldest = 1
-    for cursor, ts in newest:
-        if ts < since_ms:
-            return cursor
-        oldest = cursor
-    return oldest - 1
+    earlier = Event.objects.filter(session_id=UUID(session_id), ts__lt=since_ms).order_by("-cursor")
+    return earlier.values_list("cursor", flat=True).first() or 0
 
 
 def _run_events(run_pk: int, before_seq: int) -> list[dict[str, Any]]:

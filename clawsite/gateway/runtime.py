@@ -60,11 +60,14 @@ class Runtime:
         self._starting: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
 
+    def begin(self) -> "asyncio.Task[None]":
+        if self._starting is None:
+            self._starting = self.loop.create_task(self._start())
+        return self._starting
+
     async def started(self) -> None:
         """Start once; everybody who comes meanwhile waits for the same start."""
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-        await asyncio.shield(self._starting)
+        await asyncio.shield(self.begin())
 
     async def _start(self) -> None:
         await bus.start()
@@ -192,10 +195,20 @@ _current: Runtime | None = None
 
 async def running() -> Runtime:
     """This process's runtime, started if need be."""
+    runtime = _of_this_loop()
+    await runtime.started()
+    return runtime
+
+
+def begin() -> None:
+    """See that it is started, without waiting for it."""
+    _of_this_loop().begin()
+
+
+def _of_this_loop() -> Runtime:
     global _current
     if _current is None or _current.loop is not asyncio.get_running_loop():
         _current = Runtime()
-    await _current.started()
     return _current
 
 

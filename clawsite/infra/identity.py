@@ -27,8 +27,10 @@ def is_alive(process: Identity) -> bool:
 
 
 def _boot_id() -> str:
+    """With the namespace of the pids: containers of one host may share everything else."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
         return ""  # not Linux: dead workers are then found by their leases alone
 

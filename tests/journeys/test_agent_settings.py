@@ -1,7 +1,7 @@
 """What an operator sets on an agent takes effect in its runs."""
 
 from agents.models import Agent
-from tests.workshop import Workshop
+from tests.workshop import Workshop, calls_of
 
 
 async def test_an_agents_own_time_out_ends_its_runs(workshop: Workshop):
@@ -22,3 +22,18 @@ async def test_an_agent_that_is_switched_off_answers_nothing(workshop: Workshop)
     run = await workshop.answer("hello")
     assert (run.status, run.reason) == ("error", "not_found")
     assert "switched off" in run.error
+
+
+async def test_a_refused_call_with_unreadable_arguments_is_refused_and_the_run_goes_on(workshop: Workshop):
+    run = await workshop.answer('[[tool=launch args="{broken"]]')
+    assert (run.status, run.rescues) == ("completed", 0)
+    (call,) = calls_of(run)
+    assert (call.status, call.refused_by) == ("refused", "toolset")
+
+
+async def test_an_allowed_call_with_unreadable_arguments_is_explained_to_the_model(workshop: Workshop):
+    run = await workshop.answer('[[tool=read args="{broken"]]')
+    assert (run.status, run.rescues) == ("completed", 0)
+    (call,) = calls_of(run)
+    assert call.status == "failed"
+    assert "could not be read" in call.result["content"][0]["text"]

@@ -5,6 +5,7 @@ import asyncio
 from clawsite.infra import db
 from sessions_app import events
 from sessions_app.models import Event, Session, SessionMember
+from tests.protocol.server import Sockets, serving
 
 KEY = "agent:main:main"
 
@@ -171,3 +172,34 @@ async def test_messages_lost_by_the_bus_cost_a_moment_and_no_event(sockets, hand
     await socket.event("chat", state="final")
     assert numbers(socket) == [1, 2, 3, 4, 5, 6, 7]
     assert (await waiting)["status"] == "ok"
+
+
+async def test_a_client_goes_on_where_it_was_after_the_server_was_restarted(database, hand):
+    async with serving() as address:
+        sockets = Sockets(address)
+        client = await sockets.connect()
+        await send(client, "k1")
+        await hand.start("k1")
+        await hand.say("k1", "before", " the")
+        await client.event("agent", cursor=4)
+        seen = client.events("agent")
+    assert (await client.closed())[0] == 1012
+    await hand.say("k1", " restart")  # while nobody serves
+    async with serving() as address:
+        sockets = Sockets(address)
+        client = await sockets.connect(caps=["session-scoped-events"])
+        await client.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": seen[-1]["cursor"]})
+        waiting = asyncio.create_task(client.call("agent.wait", {"runId": "k1"}))
+        await hand.say("k1", " and after")
+        await hand.finish("k1")
+        final = await client.event("chat", state="final")
+        seen += client.events("agent")
+        assert (await waiting)["status"] == "ok"
+        again = await client.call("agent", {"sessionKey": KEY, "message": "hi", "idempotencyKey": "k1"})
+        await sockets.close()
+    assert [event["cursor"] for event in seen] == list(range(1, 9))
+    assert [event["seq"] for event in seen] == list(range(1, 9))
+    text = "".join(event["data"].get("delta", "") for event in seen)
+    assert (
+        text == final["message"]["content"][0]["text"] == again["result"]["payloads"][0]["text"] == "before the restart and after"
+    )

@@ -24,8 +24,8 @@ class Asking:
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    async def run(self, **options: int) -> list[AskEvent]:
-        async for event in ask_model(self.model, REQUEST, new_id=lambda: "m1", sleep=self._sleep, **options):
+    async def run(self) -> list[AskEvent]:
+        async for event in ask_model(self.model, REQUEST, new_id=lambda: "m1", sleep=self._sleep):
             self.events.append(event)
         self.model.assert_used_up()
         return self.events
@@ -120,12 +120,6 @@ async def test_a_provider_that_wants_a_longer_pause_is_given_up_at_once() -> Non
 
 async def test_cuts_and_busy_providers_have_allowances_of_their_own() -> None:
     events = await Asking(fails("unavailable"), says("x") + fails("cut"), fails("unavailable"), says("ok")).run()
-    assert reply_of(events).attempt == 4
-
-
-async def test_a_rescued_message_goes_on_counting_its_attempts() -> None:
-    events = await Asking(fails("cut"), says("ok")).run(first_attempt=3)
-    assert events[0] == MessageStarted("m1", 3)
     assert reply_of(events).attempt == 4
 
 
