@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": "doctor",
     "logs": "logs",
     "call": "call",
+    "token": "token",
     "export": "export",
     "import": "import_",
     "web": "web",

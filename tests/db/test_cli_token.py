@@ -1,0 +1,46 @@
+"""`claw token`, on the database of this run."""
+
+import argparse
+
+import pytest
+
+from clawsite.accounts.models import AccessToken
+from clawsite.accounts.tokens import principal_for
+from clawsite.cli import token
+from clawsite.cli.command import CommandFailed
+
+
+def claw_token(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    token.add_arguments(parser)
+    return token.run(parser.parse_args(arguments))
+
+
+def test_a_token_is_printed_once_and_works_until_it_is_revoked(person, capsys):
+    ada = person(name="ada")
+    claw_token("create", "--user", "ada", "--name", "laptop", "--scope", "operator.read")
+    secret = capsys.readouterr().out.splitlines()[0]
+    found = principal_for(secret)
+    assert found is not None
+    assert (found.user, found.scopes) == (ada, {"operator.read"})
+    claw_token("list", "--user", "ada")
+    shown = capsys.readouterr().out
+    assert "laptop" in shown
+    assert secret not in shown
+    claw_token("revoke", "--user", "ada", AccessToken.objects.get().prefix)
+    assert principal_for(secret) is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("create", "--user", "nobody", "--name", "x"),
+        ("create", "--user", "ada", "--name", "x", "--scope", "everything"),
+        ("create", "--user", "ada", "--name", "x", "--days", "0"),
+        ("revoke", "--user", "ada", "ffffffff"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(person, arguments):
+    person(name="ada")
+    with pytest.raises(CommandFailed):
+        claw_token(*arguments)
