@@ -22,6 +22,18 @@ BEFORE_FIRST_S = 0.003
 LONGEST_DELTA = 8_192  # characters: an event stays well below what the bus carries whole
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a delta belongs: the text, the thinking, or one of the tool calls being written."""
+
+    stream: str
+    call: int | None = None
+    name: str = ""
+
+
+TEXT, THINKING = Source("assistant"), Source("thinking")
+
+
 @dataclass(slots=True, eq=False)
 class OpenMessage:
     """The answer being streamed by one run. `text` and `thinking` are what was told so far, in this attempt."""
@@ -30,8 +42,8 @@ class OpenMessage:
     message_id: str = ""
     attempt: int = 1
     text: list[str] = field(default_factory=list)
-    told: dict[str, int] = field(default_factory=dict)  # stream -> characters already in events
-    unsent: list[tuple[str, str]] = field(default_factory=list)  # (stream, text), neighbours merged
+    told: dict[Source, int] = field(default_factory=dict)  # characters already in events
+    unsent: list[tuple[Source, str]] = field(default_factory=list)  # neighbours of one source merged
     lost: BaseException | None = None  # why nothing can be written any more
     owner: "asyncio.Task[None] | None" = None
 
@@ -44,23 +56,25 @@ class OpenMessage:
         """Nobody has seen any of this answer yet."""
         return not self.told
 
-    def add(self, stream: str, text: str) -> None:
-        if stream == "assistant":
+    def add(self, source: Source, text: str) -> None:
+        if source == TEXT:
             self.text.append(text)
-        if self.unsent and self.unsent[-1][0] == stream:
+        if self.unsent and self.unsent[-1][0] == source:
             text = self.unsent.pop()[1] + text
-        self.unsent.append((stream, text))
+        self.unsent.append((source, text))
 
     def take(self) -> list[NewEvent]:
         """What was not told yet, as events; it is the caller's to write."""
         events = []
-        for stream, text in self.unsent:
+        for source, text in self.unsent:
             for begin in range(0, len(text), LONGEST_DELTA):
                 piece = text[begin : begin + LONGEST_DELTA]
-                offset = self.told.get(stream, 0)
+                offset = self.told.get(source, 0)
                 data = {"messageId": self.message_id, "attempt": self.attempt, "delta": piece, "offset": offset}
-                events.append(NewEvent(stream, data))
-                self.told[stream] = offset + len(piece)
+                if source.call is not None:
+                    data |= {"index": source.call, "name": source.name}
+                events.append(NewEvent(source.stream, data))
+                self.told[source] = offset + len(piece)
         self.unsent = []
         return events
 
@@ -79,8 +93,8 @@ class DeltaWriter:
         self._hurry = asyncio.Event()  # an answer begins
         self._flushing: asyncio.Task[None] | None = None
 
-    def add(self, message: OpenMessage, stream: str, text: str) -> None:
-        message.add(stream, text)
+    def add(self, message: OpenMessage, source: Source, text: str) -> None:
+        message.add(source, text)
         self._waiting[message.claimed.pk] = message
         if message.is_untold:
             self._hurry.set()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agents.messages import AssistantMessage
-from agents.providers.base import FailureKind, TextDelta, ThinkingDelta, Usage
+from agents.providers.base import CallDelta, FailureKind, TextDelta, ThinkingDelta, Usage
 from tools_app.definition import ToolEnded, ToolStarted, ToolUpdated
 
 
@@ -49,6 +49,6 @@ class TurnsUsedUp:
     limit: int
 
 
-AskEvent = MessageStarted | TextDelta | ThinkingDelta | AttemptReset | Replied
+AskEvent = MessageStarted | TextDelta | ThinkingDelta | CallDelta | AttemptReset | Replied
 UseEvent = ToolStarted | ToolUpdated | ToolEnded | Parked
 LoopEvent = AskEvent | UseEvent | TurnsUsedUp

@@ -10,7 +10,17 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agents.events import AskEvent, AttemptReset, MessageStarted, Replied
-from agents.providers.base import FailureKind, Finished, ModelProvider, ModelRequest, ProviderError, TextDelta, ThinkingDelta
+from agents.providers.base import (
+    CallDelta,
+    FailureKind,
+    Finished,
+    ModelProvider,
+    ModelRequest,
+    ProviderError,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+)
 from agents.streaming.tags import TagFilter
 from clawsite.infra.text import without_nul
 
@@ -77,7 +87,7 @@ def _with_what_was_tried(failures: list[ProviderError]) -> ProviderError:
     return ProviderError(last.kind, message, status=last.status, retry_after=last.retry_after)
 
 
-async def _attempt(provider: ModelProvider, request: ModelRequest) -> AsyncGenerator[TextDelta | ThinkingDelta | Finished, None]:
+async def _attempt(provider: ModelProvider, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
     """The provider's stream with the thinking that was written as text turned into thinking."""
     tags = TagFilter()
     texts: list[str] = []
@@ -102,6 +112,8 @@ async def _attempt(provider: ModelProvider, request: ModelRequest) -> AsyncGener
                 case ThinkingDelta(text):
                     for delta in told("", without_nul(text)):
                         yield delta
+                case CallDelta(text=text):
+                    yield replace(event, text=without_nul(text))
                 case Finished(message=message):
                     for delta in told(*tags.flush()):
                         yield delta

@@ -14,13 +14,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from agents.deltas import DeltaWriter, OpenMessage
+from agents.deltas import TEXT, THINKING, DeltaWriter, OpenMessage, Source
 from agents.events import AskEvent, AttemptReset, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
 from agents.failover import ask_model
 from agents.loop import converse
 from agents.messages import Message, ToolCallAsked
 from agents.prepare import RunPlan, prepare
-from agents.providers.base import ProviderError, TextDelta, ThinkingDelta
+from agents.providers.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
 from agents.storing import Store
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
@@ -113,9 +113,11 @@ class Runner:
     async def _persist(self, event: LoopEvent) -> None:
         match event:
             case TextDelta(text):
-                self._deltas.add(self.open, "assistant", text)
+                self._deltas.add(self.open, TEXT, text)
             case ThinkingDelta(text):
-                self._deltas.add(self.open, "thinking", text)
+                self._deltas.add(self.open, THINKING, text)
+            case CallDelta(index, name, text):
+                self._deltas.add(self.open, Source("toolcall", index, name), text)
             case MessageStarted(message_id, attempt):
                 self.open.begin(message_id, attempt)
             case AttemptReset():

@@ -86,7 +86,7 @@ def session_changed(session: Session, change: str) -> None:
 
 
 def _light(event: EventOut) -> EventOut:
-    if event["stream"] in ("assistant", "thinking") and "delta" in (event["data"] or {}):
+    if event["stream"] in ("assistant", "thinking", "toolcall") and "delta" in (event["data"] or {}):
         return event  # cut to size by the runner: no need to measure each one
     if len(orjson.dumps(event["data"])) > LARGEST_ON_THE_BUS:
         return {**event, "data": None}

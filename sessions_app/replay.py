@@ -46,6 +46,8 @@ def replay(events: Iterable[Mapping[str, Any]]) -> RunView:
             case "thinking":
                 _follow_message(view, data)
                 view.open_thinking += data["delta"]
+            case "toolcall":
+                _follow_message(view, data)  # its arguments are whole in the stored answer
             case "tool":
                 _tool(view, data)
     return view

@@ -11,7 +11,7 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import orjson
 
@@ -101,7 +101,7 @@ def plain_words(content: Iterable[dict[str, Any]]) -> str:
     return "\n".join(block["text"] for block in content if block.get("type") == "text")
 
 
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
+def lines_of(file: IO[bytes]) -> Iterator[bytes]:
     """The lines of a file within the limits; a line that is too long is never read to its end."""
     number = 0
     while line := file.readline(LONGEST_LINE + 2):  # with its line break, and one more to see that it is too long

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice
 from tempfile import SpooledTemporaryFile
-from typing import IO, BinaryIO
+from typing import IO
 
 import orjson
 from django.db import transaction
@@ -68,7 +68,7 @@ def _stored(session: Session, *, oldest_generation: int) -> Iterator[Entry]:
         last = rows[-1][0]
 
 
-def import_transcript(user: User, key: str, file: BinaryIO) -> Imported:
+def import_transcript(user: User, key: str, file: IO[bytes]) -> Imported:
     """Make a session of somebody from a file, all of it or nothing. A session of that key may be there, but must be unused."""
     with SpooledTemporaryFile(KEPT_IN_MEMORY) as kept:
         # Every line is checked before the database is touched; the copy lets a pipe be read a second time.

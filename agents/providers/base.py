@@ -94,6 +94,15 @@ class ThinkingDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class CallDelta:
+    """A piece of a tool call that is still being written: JSON text of its arguments, to be shown and not to be acted on."""
+
+    index: int  # which call of this answer
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The last event of a stream that worked; `message` repeats the deltas and adds the tool calls."""
 
@@ -102,7 +111,7 @@ class Finished:
     finish_reason: str
 
 
-StreamEvent = TextDelta | ThinkingDelta | Finished
+StreamEvent = TextDelta | ThinkingDelta | CallDelta | Finished
 
 
 class ModelProvider(Protocol):

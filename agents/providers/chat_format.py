@@ -11,6 +11,7 @@ import orjson
 
 from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.providers.base import (
+    CallDelta,
     FailureKind,
     Finished,
     ModelRequest,
@@ -78,6 +79,7 @@ class _CallInParts:
     id: str
     name: str
     arguments: str = ""
+    told: int = 0  # characters of the arguments passed on
 
 
 class Answer:
@@ -129,6 +131,10 @@ class Answer:
         if self._texts_told < len(self._texts):
             yield TextDelta("".join(self._texts[self._texts_told :]))
             self._texts_told = len(self._texts)
+        for index, call in enumerate(self._calls):
+            if call.told < len(call.arguments):
+                yield CallDelta(index, call.name, call.arguments[call.told :])
+                call.told = len(call.arguments)
 
     def finished(self) -> Finished:
         calls = tuple(_call_asked(call) for call in self._calls)

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import sys
-from typing import BinaryIO
+from typing import IO
 
 from clawsite.cli.command import CommandFailed, load_django
 from clawsite.cli.export import account
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(name: str) -> contextlib.AbstractContextManager[BinaryIO]:
+def _opened(name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     if name == STDIN:
         return contextlib.nullcontext(sys.stdin.buffer)
     try:

@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-Stream = Literal["lifecycle", "assistant", "thinking", "tool", "compaction", "error"]
+Stream = Literal["lifecycle", "assistant", "thinking", "toolcall", "tool", "compaction", "error"]
 
 
 class Message(TypedDict):

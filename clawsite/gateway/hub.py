@@ -16,6 +16,7 @@ from clawsite.gateway.chat_view import ChatView
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.fanout import Rows
 from clawsite.gateway.run_waits import RunWaits
+from clawsite.gateway.stream import EventOut, Stream
 from clawsite.gateway.wire import Outgoing, SessionName
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError
@@ -24,33 +25,6 @@ log = logging.getLogger(__name__)
 
 WATCHED_SECONDS = 60.0  # a session without a run is polled this long after its last event
 KEPT_SECONDS = 600.0  # and its head is remembered this long
-
-EventOut = dict[str, Any]
-
-
-class Stream:
-    """A session as this process has told it."""
-
-    __slots__ = ("busy", "head", "id", "name", "opened", "owner", "recipients", "touched", "version", "views", "waiting")
-
-    def __init__(self, session_id: str, now: float) -> None:
-        self.id = session_id
-        self.name = SessionName("", "")
-        self.opened = False  # its row has been read
-        self.owner = 0
-        self.head = 0
-        self.waiting: list[EventOut] = []  # heard, not yet delivered, by cursor
-        self.busy = False  # rows are being read, and only that task delivers
-        self.views: dict[int, ChatView] = {}  # unfinished runs
-        self.touched = now
-        self.recipients: list[Connection] = []
-        self.version = -1  # of the audience the recipients were chosen from
-
-    def cannot_take(self, event: EventOut) -> bool:
-        """Something before this event is missing here, or its data stayed behind because it is large."""
-        if not self.opened or event["cursor"] > self.head + 1 or event["data"] is None:
-            return True
-        return event["run"] is not None and event["seq"] > 1 and event["run"] not in self.views
 
 
 class Hub:
@@ -106,9 +80,12 @@ class Hub:
         self._tell_change(message, {*before, *after})
 
     def _tell_change(self, message: dict[str, Any], connections: Iterable[Connection]) -> None:
-        stream = self._streams.get(message["session"])
-        wire_id = message.get("sessionId") or (stream.name.id if stream and stream.opened else message["session"])
-        payload = {"sessionKey": message["key"], "sessionId": wire_id, "reason": message["change"], "ts": clock.now_ms()}
+        payload = {
+            "sessionKey": message["key"],
+            "sessionId": message["sessionId"],
+            "reason": message["change"],
+            "ts": clock.now_ms(),
+        }
         outgoing = Outgoing("sessions.changed", payload, payload)
         for connection in connections:
             connection.take(outgoing)

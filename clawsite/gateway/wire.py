@@ -63,9 +63,9 @@ def log_event(event: Payload, session: SessionName) -> list[Outgoing]:
     classic = payload
     if event["stream"] == "assistant" and "delta" in event["data"]:
         classic = {**payload, "delta": event["data"]["delta"]}  # where protocol 1 looks for it
-    is_tool = event["stream"] == "tool"
-    told = [Outgoing("agent", payload, classic, classic_version=event["cursor"], needs=TOOL_EVENTS if is_tool else "")]
-    if is_tool:
+    about_tools = event["stream"] in ("tool", "toolcall")
+    told = [Outgoing("agent", payload, classic, classic_version=event["cursor"], needs=TOOL_EVENTS if about_tools else "")]
+    if event["stream"] == "tool":
         told.append(Outgoing("tool", None, _tool(event, session), classic_version=event["cursor"]))
     return told
 

@@ -1,5 +1,7 @@
 """A message goes into the queue, a worker takes it, an answer comes out; and what is recorded on the way."""
 
+import json
+
 import pytest
 
 from agents.models import Agent
@@ -172,3 +174,10 @@ async def test_usage_is_counted_for_run_and_session(workshop: Workshop):
     session = Session.objects.get(pk=workshop.session.pk)
     assert run.output_tokens == session.output_tokens == 7
     assert run.input_tokens == session.input_tokens > 0
+
+
+async def test_a_tool_call_can_be_watched_while_the_model_writes_it(workshop: Workshop):
+    run = await workshop.answer('[[tool=write args={"path": "notes.txt", "content": "hello"}]]')
+    written = [event.data for event in events_of(run) if event.stream == "toolcall"]
+    assert {(data["index"], data["name"]) for data in written} == {(0, "write")}
+    assert json.loads("".join(data["delta"] for data in written)) == {"path": "notes.txt", "content": "hello"}

@@ -122,7 +122,7 @@ async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, hand, pe
     session = Session.objects.get(owner=owner_user)
 
     def add_member():
-        events.session_changed(session_id=session.id, session_key=session.key, owner_id=session.owner_id, change="members")
+        events.session_changed(session, "members")
         return SessionMember.objects.create(session=session, user=guest_user)
 
     member = await db.write(add_member)

@@ -49,6 +49,7 @@ async def test_answers_and_events_are_as_published(sockets, hand):
                 await hand.finish(f"r{protocol}")
                 await socket.event("chat", state="final", runId=f"r{protocol}")
             jsonschema.validate(await socket.call(method, params), schema["methods"][method]["result"])
+        await socket.event("presence")
         for frame in socket.seen:
             if frame["type"] == "event":
                 jsonschema.validate(frame, schema["frames"]["event"])

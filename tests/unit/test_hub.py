@@ -250,9 +250,17 @@ async def test_a_scoped_connection_is_told_only_what_it_follows(world):
 
 async def test_a_session_change_reaches_those_who_may_see_it(world):
     owner, stranger = await world.watcher(OWNER), await world.watcher(STRANGER)
-    world.hub.hear_session({"k": "session", "session": SESSION, "key": "agent:main:x", "owner": OWNER, "change": "created"})
+    told = {
+        "k": "session",
+        "session": SESSION,
+        "sessionId": "generation-1",
+        "key": "agent:main:x",
+        "owner": OWNER,
+        "change": "created",
+    }
+    world.hub.hear_session(told)
     [payload] = payloads(owner, "sessions.changed")
-    assert (payload["sessionKey"], payload["reason"]) == ("agent:main:x", "created")
+    assert (payload["sessionKey"], payload["sessionId"], payload["reason"]) == ("agent:main:x", "generation-1", "created")
     assert frames(stranger) == []
 
 

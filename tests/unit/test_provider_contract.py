@@ -4,6 +4,7 @@ The same sentences hold for the direct provider and for litellm.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -11,6 +12,7 @@ import pytest
 
 from agents.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.providers.base import (
+    CallDelta,
     Credentials,
     FailureKind,
     Finished,
@@ -105,6 +107,14 @@ async def test_parallel_tool_calls_are_put_together_in_order(endpoint: Endpoint)
     assert (second.name, second.arguments) == ("read", {"path": "b.txt"})
     assert len({first.id, second.id, ""}) == 3
     assert finish_of(events).finish_reason == "tool_calls"
+
+
+async def test_a_call_is_told_while_it_is_written(endpoint: Endpoint) -> None:
+    events = await endpoint.ask('[[tool=read args={"path":"a.txt"}]] [[tool=read args={"path":"b.txt"} parallel=1]]', tools=(READ,))
+    pieces = [event for event in events if isinstance(event, CallDelta)]
+    assert {piece.name for piece in pieces} == {"read"}
+    written = ["".join(piece.text for piece in pieces if piece.index == index) for index in (0, 1)]
+    assert [json.loads(text) for text in written] == [{"path": "a.txt"}, {"path": "b.txt"}]
 
 
 async def test_arguments_that_are_not_json_are_reported_on_the_call(endpoint: Endpoint) -> None:

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from clawsite.gateway.addressing import ByKey, Cursor, IsoTime, ToSession
 from clawsite.gateway.catch_up import BEGINNING, Missed, missed_events, place_of
 from clawsite.gateway.fanout import replay
-from clawsite.gateway.methods.sessions import ListParams, list_
+from clawsite.gateway.methods.session_lists import ListParams, list_
 from clawsite.gateway.registry import Call, Followed, method
 from clawsite.gateway.scopes import Scope
 from clawsite.gateway.wire import SessionName

@@ -1,0 +1,123 @@
+"""Looking at several sessions at once: the list, and the last words of some."""
+
+from typing import Any, Literal
+
+import orjson
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.gateway import limits
+from clawsite.gateway.addressing import Cursor, Id, Key
+from clawsite.gateway.defaults import default_model
+from clawsite.gateway.registry import Call, Params, method
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import clock, db
+from clawsite.infra.errors import ClawError
+from clawsite.routing.inbound import Address, find_or_none
+from sessions_app import selectors
+
+Row = dict[str, Any]
+
+
+class ListParams(Params):
+    limit: int = Field(100, ge=1, le=1000)
+    offset: Cursor = 0
+    search: str = Field("", max_length=200)
+    agent_id: Id | None = None
+    label: str = Field("", max_length=512)
+    active_minutes: int | None = Field(None, ge=1, le=5_256_000)
+    spawned_by: Key | None = None
+    include_last_message: bool = False
+    include_derived_titles: bool = True  # they always are
+    include_global: bool = True  # there are none, here and below
+    include_unknown: bool = True
+
+
+class ListAnswer(TypedDict):
+    """`count` rows of `totalCount`; `nextOffset` continues, and is null at the end."""
+
+    ts: int
+    path: str
+    count: int
+    totalCount: int
+    nextOffset: int | None
+    defaults: dict[str, Any]
+    sessions: list[Row]
+
+
+@method("sessions.list", scope=Scope.READ)
+async def list_(call: Call, params: ListParams) -> ListAnswer:
+    """The sessions one may see, last used first."""
+    return await db.read(_list, call, params)
+
+
+def _list(call: Call, params: ListParams) -> ListAnswer:
+    page = selectors.list_sessions(
+        call.user,
+        limit=params.limit,
+        offset=params.offset,
+        search=params.search,
+        agent=params.agent_id or "",
+        label=params.label,
+        active_minutes=params.active_minutes,
+        spawned_by=params.spawned_by or "",
+        include_last=params.include_last_message,
+    )
+    rows = fitting(page.rows)
+    reached = params.offset + len(rows)
+    model = default_model()
+    return ListAnswer(
+        ts=clock.now_ms(),
+        path="",
+        count=len(rows),
+        totalCount=page.total,
+        nextOffset=reached if reached < page.total else None,
+        defaults={"modelProvider": model.partition("/")[0], "model": model.partition("/")[2], "contextTokens": None},
+        sessions=rows,
+    )
+
+
+def fitting(rows: list[Row]) -> list[Row]:
+    """As many rows as one reply holds."""
+    size = 0
+    for position, row in enumerate(rows):
+        size += len(orjson.dumps(row)) + 1
+        if size > limits.REPLY_BYTES and position:
+            return rows[:position]
+    return rows
+
+
+class PreviewParams(Params):
+    keys: list[Key]
+    limit: int = Field(12, ge=1, le=50)
+    max_chars: int = Field(240, ge=20, le=2000)
+
+
+class Preview(TypedDict):
+    key: str
+    status: Literal["ok", "empty", "missing", "error"]
+    items: list[dict[str, str]]
+
+
+class PreviewAnswer(TypedDict):
+    ts: int
+    previews: list[Preview]
+
+
+@method("sessions.preview", scope=Scope.READ)
+async def preview(call: Call, params: PreviewParams) -> PreviewAnswer:
+    """The last messages of several of one's own sessions, shortened. The first 64 keys are looked at."""
+    return PreviewAnswer(ts=clock.now_ms(), previews=await db.read(_previews, call, params))
+
+
+def _previews(call: Call, params: PreviewParams) -> list[Preview]:
+    previews = []
+    for key in params.keys[:64]:
+        try:
+            session = find_or_none(call.user, Address(key))
+        except ClawError:
+            previews.append(Preview(key=key, status="error", items=[]))
+            continue
+        items = selectors.preview(session, limit=params.limit, max_chars=params.max_chars) if session else []
+        previews.append(Preview(key=key, status="missing" if session is None else "ok" if items else "empty", items=items))
+    return previews

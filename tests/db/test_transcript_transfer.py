@@ -1,0 +1,249 @@
+"""Export and import on the database of this run, and the commands around them."""
+
+import datetime as dt
+import io
+import json
+import stat
+import sys
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents.loop import unanswered, well_formed
+from agents.messages import UserMessage
+from agents.prepare import message_of
+from clawsite.infra.errors import Conflict, InvalidRequest
+from sessions_app import runs, sessions, transcript_transfer
+from sessions_app.models import Event, Run, Session, TranscriptEntry
+from sessions_app.transcript import model_history
+from sessions_app.transcript_transfer import export_lines, import_transcript
+
+pytestmark = pytest.mark.usefixtures("database")
+
+CALL = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "rm -r /"}}
+HEADER = {"type": "session", "version": 1, "title": "Tidying"}
+SENT = [
+    ("message", {"role": "user", "content": [{"type": "text", "text": "tidy\0 up"}]}),
+    ("message", {"role": "assistant", "content": [{"type": "text", "text": "I do."}, CALL], "model": "gpt", "runId": "theirs"}),
+    (
+        "toolResult",
+        {"role": "toolResult", "content": [], "toolCallId": "c1", "toolName": "exec", "isError": True, "details": {"a": 1}},
+    ),
+    ("compaction", {"role": "", "content": [{"type": "text", "text": "we tidied"}]}),
+    ("session", {"role": "", "content": [], "change": "model"}),
+]
+
+
+def file_of(*entries, header=HEADER):
+    lines, parent = [header], None
+    for number, (kind, message) in enumerate(entries):
+        at = f"2026-02-01T10:15:{number:02}.123456Z"
+        lines.append({"type": kind, "id": f"m{number}", "parentId": parent, "timestamp": at, "message": message})
+        parent = f"m{number}"
+    return io.BytesIO("\n".join(json.dumps(line) for line in lines).encode())
+
+
+def exported(session, **options):
+    session.refresh_from_db()
+    return [json.loads(line) for line in export_lines(session, **options)]
+
+
+def texts(lines):
+    return [block["text"] for line in lines[1:] for block in line["message"]["content"]]
+
+
+def test_an_imported_session_reads_as_the_file_says(user):
+    made = import_transcript(user, "agent:main:copy", file_of(*SENT))
+    session = Session.objects.get(pk=made.session.pk)
+    assert (made.entries, session.entry_count, session.cursor, session.title, session.owner) == (5, 5, 1, "Tidying", user)
+    entries = list(TranscriptEntry.objects.filter(session=session).order_by("position"))
+    assert [entry.position for entry in entries] == [1, 2, 3, 4, 5]
+    assert [entry.kind for entry in entries] == ["message", "message", "tool_result", "compaction", "session"]
+    assert [entry.text for entry in entries] == ["tidy up", "I do.", "", "we tidied", ""]
+    assert entries[1].content[1] == CALL
+    assert [entry.meta for entry in entries[1:3]] == [
+        {"model": "gpt"},
+        {"toolCallId": "c1", "toolName": "exec", "isError": True, "details": {"a": 1}},
+    ]
+    assert {(entry.run_id, entry.step) for entry in entries} == {(None, None)}
+    assert entries[2].created_at == dt.datetime(2026, 2, 1, 10, 15, 2, 123456, tzinfo=dt.UTC)
+
+
+def test_export_gives_what_was_imported(user, monkeypatch):
+    monkeypatch.setattr(transcript_transfer, "PAGE", 2)
+    first = exported(import_transcript(user, "agent:main:one", file_of(*SENT)).session)
+    file = io.BytesIO("\n".join(map(json.dumps, first)).encode())
+    second = exported(import_transcript(user, "agent:main:two", file).session)
+    assert len(first) == 6
+    assert second[1:] == first[1:]
+    assert (first[0]["key"], second[0]["key"], second[0]["title"]) == ("agent:main:one", "agent:main:two", "Tidying")
+
+
+def test_an_import_is_told_once_and_starts_nothing(user):
+    session = import_transcript(user, "agent:main:copy", file_of(*SENT)).session
+    assert list(Event.objects.filter(session=session).values_list("cursor", "stream", "data", "run")) == [
+        (1, "session", {"change": "imported"}, None)
+    ]
+    assert not Run.objects.exists()
+
+
+async def test_listeners_hear_of_an_import(user, bus_messages, eventually):
+    session = import_transcript(user, "agent:main:copy", file_of(*SENT)).session
+    await eventually(lambda: [m for m in bus_messages if m["k"] == "events" and m["session"] == str(session.pk)])
+    assert [m["change"] for m in bus_messages if m["k"] == "session"] == ["created"]
+
+
+def test_a_tool_call_in_a_file_is_never_carried_out(user):
+    session = import_transcript(user, "agent:main:copy", file_of(*SENT[:2])).session
+    history = [message_of(entry) for entry in model_history(session.pk, 1)]
+    assert unanswered(well_formed([*history, UserMessage("and now?")])) == []
+
+
+def test_one_can_go_on_in_an_imported_session(user):
+    session = import_transcript(user, "agent:main:copy", file_of(*SENT)).session
+    sessions.inject_message(user, session, "welcome back")
+    session.refresh_from_db()
+    assert (session.entry_count, session.cursor) == (6, 2)
+    assert exported(session)[-1]["parentId"] == "m4"
+
+
+@pytest.mark.parametrize("at", [0, 1, 4])
+def test_a_bad_line_anywhere_means_that_nothing_is_written(user, at):
+    entries = list(SENT)
+    entries[at] = ("message", {"role": "system", "content": []})
+    with pytest.raises(InvalidRequest, match=f"^line {at + 2}: the role of a message"):
+        import_transcript(user, "agent:main:copy", file_of(*entries))
+    assert not Session.objects.exists()
+
+
+def test_a_fault_while_writing_leaves_nothing(user, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr(transcript_transfer.journal, "insert_session_event", broken)
+    with pytest.raises(RuntimeError):
+        import_transcript(user, "agent:main:copy", file_of(*SENT))
+    assert not Session.objects.exists()
+    assert not TranscriptEntry.objects.exists()
+
+
+def test_a_session_that_is_there_but_unused_is_filled(user, session_of):
+    session = session_of(user, "agent:main:main")
+    assert import_transcript(user, "main", file_of(*SENT)).session == session
+
+
+def test_a_session_in_which_something_was_said_is_left_alone(user, session_of):
+    session = session_of(user, "agent:main:main")
+    sessions.inject_message(user, session, "hello")
+    sessions.reset_session(user, session)
+    with pytest.raises(Conflict, match="has been used"):
+        import_transcript(user, "agent:main:main", file_of(*SENT))
+    assert TranscriptEntry.objects.get().text == "hello"
+
+
+def test_a_session_with_a_queued_prompt_is_left_alone(user, session_of):
+    runs.accept_run(user=user, session=session_of(user, "agent:main:main"), run_id="r1", prompt="hi")
+    with pytest.raises(Conflict, match="has been used"):
+        import_transcript(user, "agent:main:main", file_of(*SENT))
+
+
+def test_the_same_key_of_somebody_else_is_another_session(user, person):
+    other = person()
+    theirs = import_transcript(other, "agent:main:main", file_of(*SENT)).session
+    mine = import_transcript(user, "agent:main:main", file_of(*SENT[:1])).session
+    assert mine != theirs
+    assert (len(exported(mine)), len(exported(theirs))) == (2, 6)
+
+
+def test_what_was_said_before_a_reset_is_exported_only_on_demand(user, session_of):
+    session = session_of(user)
+    sessions.inject_message(user, session, "before")
+    sessions.reset_session(user, session)
+    sessions.inject_message(user, session, "after")
+    assert texts(exported(session)) == ["after"]
+    assert texts(exported(session, all_generations=True)) == ["before", "after"]
+
+
+@pytest.mark.parametrize(("words_after", "left"), [(["after"], ["after"]), ([], [])])
+def test_a_reset_stays_one_through_export_and_import(user, session_of, words_after, left):
+    session = session_of(user)
+    for before in ("first", "second"):
+        sessions.inject_message(user, session, before)
+        sessions.reset_session(user, session)
+        sessions.reset_session(user, session)
+    for after in words_after:
+        sessions.inject_message(user, Session.objects.get(pk=session.pk), after)
+    file = io.BytesIO(b"".join(export_lines(Session.objects.get(pk=session.pk), all_generations=True)))
+    copy = import_transcript(user, "agent:main:copy", file).session
+    assert texts(exported(copy)) == left
+    assert texts(exported(copy, all_generations=True)) == ["first", "second", *left]
+    assert [entry.text for entry in model_history(copy.pk, copy.generation)] == left
+
+
+def test_entries_of_one_moment_are_written_in_pages(user, monkeypatch):
+    sizes, insert = [], transcript_transfer.journal.insert_entries
+    monkeypatch.setattr(
+        transcript_transfer.journal, "insert_entries", lambda batch, now: (sizes.append(len(batch)), insert(batch, now))
+    )
+    lines = file_of(*[SENT[0]] * 50).getvalue().splitlines()
+    same = [json.dumps({**json.loads(line), "timestamp": "2026-02-01T10:15:00Z"}) for line in lines[1:]]
+    monkeypatch.setattr(transcript_transfer, "PAGE", 20)
+    import_transcript(user, "agent:main:long", io.BytesIO("\n".join([lines[0].decode(), *same]).encode()))
+    assert [size for size in sizes if size] == [20, 20, 10]
+
+
+class Stdin:
+    def __init__(self, file):
+        self.buffer = file
+
+
+def test_the_commands_carry_a_session_to_another_account(person, tmp_path, monkeypatch, capsysbinary):
+    ada, bob = person(name="ada"), person(name="bob")
+    import_transcript(ada, "agent:main:notes", file_of(*SENT))
+    path = tmp_path / "notes.jsonl"
+    path.write_text("an older one")
+    path.chmod(0o644)
+    call_command("export", "--user", "ada", "--session", "agent:main:notes", "-o", str(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.jsonl"]
+    call_command("export", "--user", "ada", "--session", "agent:main:notes")
+    assert capsysbinary.readouterr() == (path.read_bytes(), b"")
+    call_command("import_", "--user", "bob", "--session", "agent:main:from-file", str(path))
+    monkeypatch.setattr(sys, "stdin", Stdin(io.BytesIO(path.read_bytes())))
+    call_command("import_", "--user", "bob", "--session", "agent:main:from-pipe", "-")
+    assert b"5 entries imported into agent:main:from-pipe of bob" in capsysbinary.readouterr().out
+    copies = [exported(Session.objects.get(owner=bob, key=f"agent:main:from-{place}")) for place in ("file", "pipe")]
+    assert [len(copy) for copy in copies] == [6, 6]
+
+
+def test_a_line_that_cannot_be_imported_again_is_told(user, session_of, capsysbinary):
+    session = session_of(user, "agent:main:main")
+    sessions.inject_message(user, session, "ü" * (1 << 20))
+    call_command("export", "--user", user.username, "--session", "main")
+    told = capsysbinary.readouterr()
+    assert b"`claw import` will refuse it: 1 line" in told.err
+    assert told.out.count(b"\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["export", "--user", "nobody", "--session", "main"], "there is no account named 'nobody'"),
+        (["export", "--user", "ada", "--session", "main"], "there is no session 'main'"),
+        (["import_", "--user", "ada", "--session", "main", "/nonexistent"], "cannot read /nonexistent: No such file"),
+        (["import_", "--user", "ada", "--session", "a b", "/dev/null"], "nothing was imported: line 1: "),
+    ],
+)
+def test_the_commands_say_in_a_line_what_is_wrong(person, arguments, words):
+    person(name="ada")
+    with pytest.raises(CommandError, match=words):
+        call_command(*arguments)
+    assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize(("place", "words"), [("", "is no file"), ("missing/x.jsonl", "cannot write .*: No such file")])
+def test_an_export_to_nowhere_is_refused(user, session_of, tmp_path, place, words):
+    session_of(user, "agent:main:main")
+    with pytest.raises(CommandError, match=words):
+        call_command("export", "--user", user.username, "--session", "main", "-o", str(tmp_path / place))
+    assert list(tmp_path.iterdir()) == []

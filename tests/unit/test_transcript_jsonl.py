@@ -1,0 +1,210 @@
+"""Transcripts as lines: what is written is read again, and what is wrong is named by its line."""
+
+import datetime as dt
+import io
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.text import without_nul
+from sessions_app import transcript_jsonl
+from sessions_app.transcript_jsonl import NOT_META, Entry, Header, entry_line, header_line, lines_of, plain_words, read_transcript
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+names = words.filter(lambda name: without_nul(name) not in NOT_META)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=8,
+)
+blocks = st.one_of(
+    st.fixed_dictionaries({"type": st.just("text"), "text": words}),
+    st.fixed_dictionaries({"type": st.just("thinking"), "thinking": words}),
+    st.fixed_dictionaries(
+        {"type": st.just("toolCall"), "id": words, "name": words, "arguments": st.dictionaries(words, values, max_size=3)}
+    ),
+    st.fixed_dictionaries({"type": st.just("image"), "data": words}),
+)
+KINDS_AND_ROLES = [
+    ("message", "user"),
+    ("message", "assistant"),
+    ("tool_result", "toolResult"),
+    ("compaction", ""),
+    ("session", "x"),
+]
+
+
+@st.composite
+def transcripts(draw):
+    generation = draw(st.integers(1, 3))
+    entries = []
+    for number in range(draw(st.integers(0, 6))):
+        kind, role = draw(st.sampled_from(KINDS_AND_ROLES))
+        content = draw(st.lists(blocks, max_size=3))
+        meta = draw(st.dictionaries(names, values, max_size=3))
+        if kind == "tool_result":
+            meta |= {"toolCallId": draw(words), "toolName": draw(words)}
+        text = draw(words | st.just(plain_words(content)))
+        moment = draw(st.datetimes(timezones=st.just(dt.UTC)))
+        at = draw(st.integers(entries[-1].generation if entries else 1, generation))
+        entries.append(Entry(kind, f"id-{number}", moment, role, content, text, meta, at, draw(st.none() | st.just("run-1"))))
+    header = Header(
+        "agent:main:x", "main", "uuid", draw(st.none() | st.datetimes(timezones=st.just(dt.UTC))), draw(words), generation
+    )
+    return header, entries
+
+
+def written(header, entries):
+    parents = [None, *(entry.id for entry in entries)]
+    return [header_line(header), *(entry_line(entry, parent) for entry, parent in zip(entries, parents, strict=False))]
+
+
+def clean(entry):
+    """NUL characters do not travel: no database of ours keeps them."""
+    changed = {name: without_nul(getattr(entry, name)) for name in ("content", "text", "meta")}
+    return Entry(entry.kind, entry.id, entry.moment, entry.role, **changed, generation=entry.generation, run_id=entry.run_id)
+
+
+@given(transcripts())
+@example((Header(title="a\0b"), [Entry("message", "1", dt.datetime(2026, 2, 1, tzinfo=dt.UTC), "user", [], "", {"a\0": "\0"})]))
+@settings(max_examples=200, deadline=None)
+def test_what_is_written_is_read_again(transcript):
+    header, entries = transcript
+    lines = written(header, entries)
+    assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
+    again, read = read_transcript(lines_of(io.BytesIO(b"".join(lines))))
+    assert (again, list(read)) == (
+        Header(header.key, header.agent, header.session_id, header.created_at, without_nul(header.title), header.generation),
+        [clean(entry) for entry in entries],
+    )
+
+
+HEADER = {"type": "session", "version": 1, "generation": 2}
+SAID = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+FIRST = {"type": "message", "id": "a", "parentId": None, "timestamp": "2026-02-01T10:15:00Z", "message": SAID}
+SECOND = {**FIRST, "id": "b", "parentId": "a"}
+
+
+def read(*lines):
+    raw = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    header, entries = read_transcript(lines_of(io.BytesIO(b"\n".join(raw))))
+    return header, list(entries)
+
+
+def result(**message):
+    return {**SECOND, "type": "toolResult", "message": {"role": "toolResult", "content": [], **message}}
+
+
+def saying(*content, role="assistant"):
+    return {**SECOND, "message": {"role": role, "content": list(content)}}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"type": "message",', "not JSON"),
+        (b'{"a": "\xff"}', "not JSON"),
+        (b'{"a": NaN}', "not JSON"),
+        (b"[]", "not a JSON object"),
+        ({**SECOND, "x": json.loads("[" * 300 + "]" * 300)}, "nested too deeply"),
+        ({**SECOND, "type": "branch_summary"}, "type is 'branch_summary'"),
+        ({**SECOND, "type": None}, "type must be a string"),
+        ({**SECOND, "id": "x" * 33}, "id is"),
+        ({**SECOND, "id": "a b"}, "id is 'a b'"),
+        ({**SECOND, "id": "a"}, "used by an earlier line"),
+        ({**SECOND, "parentId": "z"}, "parentId is 'z' and not 'a'"),
+        ({**SECOND, "parentId": None}, "parentId is None and not 'a'"),
+        ({**SECOND, "timestamp": 1769940900000}, "timestamp is 1769940900000"),
+        ({**SECOND, "timestamp": "2026-02-01T10:15:00"}, "a time with its zone"),
+        ({**SECOND, "timestamp": "0001-01-01T00:00:00+10:00"}, "a time with its zone"),
+        ({**SECOND, "generation": 0}, "generation is 0"),
+        ({**SECOND, "generation": True}, "generation must be a whole number"),
+        ({**SECOND, "generation": 3}, "higher than the session's"),
+        ({**SECOND, "message": "hello"}, "message must be an object"),
+        ({**SECOND, "message": {"role": "user"}}, "content is missing"),
+        ({**SECOND, "message": {"role": "user", "content": "hello"}}, "content must be a list"),
+        ({**SECOND, "message": {"content": []}}, "role is missing"),
+        ({**SECOND, "text": 5}, "text must be a string"),
+        ({**SECOND, "type": "compaction", "message": {"role": "r" * 17, "content": []}}, "role of a compaction"),
+        (saying(role="toolResult"), "the role of a message cannot be 'toolResult'"),
+        (saying(role="system"), "the role of a message cannot be 'system'"),
+        (saying("hello"), "a block that is not an object"),
+        (saying({"text": "hello"}), "type is missing"),
+        (saying({"type": "text"}), "text is missing"),
+        (saying({"type": "thinking", "thinking": None}), "thinking must be a string"),
+        (saying({"type": "toolCall", "id": "c", "name": "exec", "arguments": "ls"}), "arguments must be an object"),
+        (result(toolName="exec"), "toolCallId is missing"),
+        (result(toolCallId="c"), "toolName is missing"),
+    ],
+)
+def test_a_bad_line_is_named_by_its_number(line, words):
+    with pytest.raises(InvalidRequest) as refused:
+        read(HEADER, FIRST, line)
+    assert refused.value.message.startswith("line 3: ")
+    assert words in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"", "the first line must be the session's|not JSON"),
+        (FIRST, "the first line must be the session's"),
+        ({"type": "session"}, "the first line must be the session's"),
+        ({"type": "session", "version": 3}, "version 3 is not known here, only 1"),
+        ({"type": "session", "version": "1"}, "version must be a whole number"),
+        ({**HEADER, "createdAt": "yesterday"}, "createdAt is 'yesterday'"),
+        ({**HEADER, "title": ["x"]}, "title must be a string"),
+    ],
+)
+def test_a_file_begins_with_its_session(line, words):
+    with pytest.raises(InvalidRequest, match=f"^line 1: ({words})"):
+        read(line)
+
+
+def test_generations_never_go_back():
+    with pytest.raises(InvalidRequest, match="line 3: generation 1 comes after a higher one"):
+        read(HEADER, {**FIRST, "generation": 2}, SECOND)
+
+
+def test_a_file_by_another_hand_needs_no_more_than_the_entries():
+    header, entries = read({"type": "session", "version": 1}, FIRST, b"", SECOND, b"  ")
+    assert header == Header()
+    assert [(entry.id, entry.text, entry.generation, entry.meta) for entry in entries] == [
+        ("a", "hello", 1, {}),
+        ("b", "hello", 1, {}),
+    ]
+
+
+def test_a_message_cannot_pretend_to_belong_to_a_run():
+    _, [entry] = read(HEADER, {**FIRST, "message": {**SAID, "runId": "r", "messageId": "m", "timestamp": 5, "model": "gpt"}})
+    assert entry.meta == {"model": "gpt"}
+
+
+def test_a_line_of_one_mebibyte_is_the_longest():
+    def padded(size):
+        bare = len(json.dumps({**FIRST, "x": ""}))
+        return json.dumps({**FIRST, "x": "y" * (size - bare)}).encode()
+
+    assert len(read(HEADER, padded(1 << 20), SECOND)[1]) == 2
+    with pytest.raises(InvalidRequest, match="^line 2: longer than 1,048,576 bytes"):
+        read(HEADER, padded((1 << 20) + 1), SECOND)
+
+
+def test_an_endless_line_is_not_read_to_its_end():
+    class Endless(io.RawIOBase):
+        def readline(self, size=-1):
+            assert 0 < size < 2 << 20
+            return b"x" * size
+
+    with pytest.raises(InvalidRequest, match="^line 1: longer"):
+        list(lines_of(Endless()))
+
+
+def test_the_number_of_lines_is_limited(monkeypatch):
+    monkeypatch.setattr(transcript_jsonl, "MOST_LINES", 3)
+    assert len(read(HEADER, FIRST, SECOND)[1]) == 2
+    with pytest.raises(InvalidRequest, match="^line 4: a transcript has at most 3 lines"):
+        read(HEADER, FIRST, SECOND, b"", b"")
