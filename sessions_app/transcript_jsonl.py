@@ -19,7 +19,7 @@ from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.text import without_nul
 
 VERSION = 1
-LONGEST_LINE = 1 << 20  # bytes: nobody needs more memory than a few of these to read a transcript
+LONGEST_LINE = 8 << 20  # bytes: a prompt of a million characters fits, and a few of these fit into memory
 MOST_LINES = 100_000
 LONGEST_TITLE = 200
 LONGEST_ROLE = 16

@@ -82,7 +82,7 @@ when it has ended, or an error with `payload.status: "error"`. In protocol 1 the
 | | `{messageId, attempt, reset: true}`: the model is asked again, what was shown of that message is void |
 | | `{messageId, attempt, final: true, message}`: it is stored |
 | `thinking` | `{messageId, attempt, delta, offset}` |
-| `toolcall` | `{messageId, attempt, index, name, delta, offset}`: arguments of a call while the model writes them; needs `tool-events` |
+| `toolcall` | `{messageId, attempt, index, name, delta, offset}`: a call while the model writes it; needs `tool-events` |
 | `tool` | `phase` start `{name, toolCallId, args}`, update `{partialResult}` or result `{isError, result, meta?}` |
 
 Protocols 3 and 4 are told the stream `tool` only with the cap `tool-events`; protocol 1 gets the event `tool` besides.

@@ -129,3 +129,16 @@ async def test_a_run_whose_database_became_read_only_goes_on_when_it_is_writable
     run = await workshop.ended(run_pk)
     assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(100)))
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]
+
+
+async def test_a_worker_that_takes_over_its_own_run_keeps_it(workshop: Workshop, eventually, settings):
+    """It was held up for longer than its lease and comes back before anybody else: the old attempt ends, the new one is kept."""
+    await workshop.close()
+    settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1
+    workshop.open()
+    run_pk = workshop.send("[[tokens=100 delay_ms=20 tag=own]]")
+    await eventually(lambda: view_of(run_pk).open_text)
+    Run.objects.filter(pk=run_pk).update(lease_until=1.0)
+    run = await workshop.ended(run_pk)
+    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 1, ("assistant", words(100)))
+    await workshop.model.record(lambda record: record["tag"] == "own" and record.get("client_left"))

@@ -183,20 +183,20 @@ def test_a_message_cannot_pretend_to_belong_to_a_run():
     assert entry.meta == {"model": "gpt"}
 
 
-def test_a_line_of_one_mebibyte_is_the_longest():
+def test_a_line_of_eight_mebibytes_is_the_longest():
     def padded(size):
         bare = len(json.dumps({**FIRST, "x": ""}))
         return json.dumps({**FIRST, "x": "y" * (size - bare)}).encode()
 
-    assert len(read(HEADER, padded(1 << 20), SECOND)[1]) == 2
-    with pytest.raises(InvalidRequest, match="^line 2: longer than 1,048,576 bytes"):
-        read(HEADER, padded((1 << 20) + 1), SECOND)
+    assert len(read(HEADER, padded(8 << 20), SECOND)[1]) == 2
+    with pytest.raises(InvalidRequest, match="^line 2: longer than 8,388,608 bytes"):
+        read(HEADER, padded((8 << 20) + 1), SECOND)
 
 
 def test_an_endless_line_is_not_read_to_its_end():
     class Endless(io.RawIOBase):
         def readline(self, size=-1):
-            assert 0 < size < 2 << 20
+            assert 0 < size < 16 << 20
             return b"x" * size
 
     with pytest.raises(InvalidRequest, match="^line 1: longer"):
