@@ -90,13 +90,16 @@ class Worker:
     def _begin(self, taken: Sequence[Claimed]) -> None:
         until = boot_time() + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS
         for claimed in taken:
+            if lapsed := self._runners.get(claimed.pk):  # held up for longer than its own lease: taken over by this very worker
+                lapsed.stop(None, "lease lost")
             runner = Runner(claimed, self._deltas)
             runner.lease_renewed(until)
             self._runners[claimed.pk] = runner
-            runner.start().add_done_callback(partial(self._ended, claimed.pk))
+            runner.start().add_done_callback(partial(self._ended, runner))
 
-    def _ended(self, pk: int, _task: "asyncio.Task[None]") -> None:
-        self._runners.pop(pk, None)
+    def _ended(self, runner: Runner, _task: "asyncio.Task[None]") -> None:
+        if self._runners.get(runner.claimed.pk) is runner:
+            del self._runners[runner.claimed.pk]
         self._wake.set()
 
     def _hear(self, message: Message) -> None:

@@ -87,11 +87,11 @@ class Installation:
         self.launcher = CommandLauncher(*commands, log=self.log, env=self.env)
 
     def open(self) -> list[int]:
-        """Start the model and migrate the database; -> the model's pid."""
-        pids = self._model.start()
+        """Start the model and migrate the database; -> pids of the model and of the database servers."""
+        self._model.start()
         _wait_for_port(self._llm_port)
         prepare(self.env)
-        return pids
+        return [child.pid for child in psutil.Process().children()]
 
     def close(self) -> None:
         self._model.stop()

@@ -9,7 +9,7 @@ from bench.promises import PROMISES
 HEAD = ("what", "promise", "figure", "OpenClaw", "ratio", "")
 
 
-def table(results: Mapping[str, Sequence[Result]]) -> str:
+def table(results: Mapping[str, Sequence[Result]], database: str) -> str:
     """One line per promise of the suites that were run."""
     lines: list[tuple[str, ...]] = [HEAD]
     for promise in PROMISES:
@@ -19,17 +19,17 @@ def table(results: Mapping[str, Sequence[Result]]) -> str:
         sign = "≥" if promise.at_least else "≤"
         limit = "" if promise.limit is None else f"{sign} {promise.limit:g} {promise.unit}"
         theirs = "" if promise.openclaw is None else f"{promise.openclaw:g} {promise.unit}"
-        verdict = {None: "", True: "pass", False: "FAIL"}[promise.verdict(figure)]
+        verdict = {None: "", True: "pass", False: "FAIL"}[promise.verdict(figure, database)]
         ratio = _ratio(figure, promise.openclaw, promise.at_least)
         lines.append((promise.words, limit, _with_unit(figure, promise.unit), theirs, ratio, verdict))
     return aligned(lines)
 
 
-def failures(results: Mapping[str, Sequence[Result]]) -> list[str]:
+def failures(results: Mapping[str, Sequence[Result]], database: str) -> list[str]:
     return [
         promise.words
         for promise in PROMISES
-        if promise.suite in results and promise.verdict(promise.figure(results[promise.suite])) is False
+        if promise.suite in results and promise.verdict(promise.figure(results[promise.suite]), database) is False
     ]
 
 

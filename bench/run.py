@@ -97,7 +97,7 @@ def main() -> int:
 
     measured = measure(given, tell)
     results = measured["results"]
-    print(f"\n{given.database}, medians of {given.repeat}\n{report.table(results)}")
+    print(f"\n{given.database}, medians of {given.repeat}\n{report.table(results, given.database)}")
     for name, parts in results.items():
         if words := report.disturbance(parts):
             print(f"{name}: {words}")
@@ -110,7 +110,7 @@ def main() -> int:
         }
         given.out.write_text(json.dumps({**about, **measured}, indent=1))
         print(f"\nwritten to {given.out}")
-    if failed := report.failures(results):
+    if failed := report.failures(results, given.database):
         print(f"\nnot kept: {', '.join(failed)}")
     return 1 if failed else 0
 

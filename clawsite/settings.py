@@ -14,13 +14,13 @@ SECRET_KEY = environment.secret_key(HOME)
 GATEWAY_TOKEN = environment.gateway_token(HOME)
 
 HOST = os.environ.get("CLAWSITE_HOST", "127.0.0.1")
-PORT = int(os.environ.get("CLAWSITE_PORT", "8765"))
+PORT = int(environment.number("CLAWSITE_PORT", 8765))
 # Where browsers reach us, scheme, host and port each exact: other programs on the same host share our cookies.
 ALLOWED_ORIGINS = environment.allowed_origins(HOST, PORT)
 ALLOWED_HOSTS = environment.hosts_of(ALLOWED_ORIGINS)
 CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
 # Reverse proxies in front of us, each of which appends to X-Forwarded-For; without any the header is ignored.
-TRUSTED_PROXIES = int(os.environ.get("CLAWSITE_TRUSTED_PROXIES", "0"))
+TRUSTED_PROXIES = int(environment.number("CLAWSITE_TRUSTED_PROXIES", 0))
 BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
 
 INSTALLED_APPS = [
@@ -113,14 +113,19 @@ LOGGING_CONFIG = None  # clawsite.infra.logs.configure() is called by each proce
 
 # Runs. The defaults are the promises of docs/reliability.md; tests shorten them.
 DEFAULT_MODEL = os.environ.get("CLAWSITE_MODEL", "")
-LEASE_SECONDS = float(os.environ.get("CLAWSITE_LEASE_SECONDS", "20"))
-HEARTBEAT_SECONDS = float(os.environ.get("CLAWSITE_HEARTBEAT_SECONDS", "5"))
-SWEEP_SECONDS = float(os.environ.get("CLAWSITE_SWEEP_SECONDS", "5"))
-POLL_SECONDS = float(os.environ.get("CLAWSITE_POLL_SECONDS", "1"))  # behind every wake-up, which may be lost
-DRAIN_SECONDS = float(os.environ.get("CLAWSITE_DRAIN_SECONDS", "10"))
-RUN_TIMEOUT_SECONDS = float(os.environ.get("CLAWSITE_RUN_TIMEOUT_SECONDS", "600"))
+LEASE_SECONDS = environment.number("CLAWSITE_LEASE_SECONDS", 20)
+HEARTBEAT_SECONDS = environment.number("CLAWSITE_HEARTBEAT_SECONDS", 5)
+SWEEP_SECONDS = environment.number("CLAWSITE_SWEEP_SECONDS", 5)
+POLL_SECONDS = environment.number("CLAWSITE_POLL_SECONDS", 1)  # behind every wake-up, which may be lost
+DRAIN_SECONDS = environment.number("CLAWSITE_DRAIN_SECONDS", 10)
+RUN_TIMEOUT_SECONDS = environment.number("CLAWSITE_RUN_TIMEOUT_SECONDS", 600)
 MAX_RESCUES = 3
 MAX_QUEUED_PER_USER = 100
 # Above the sum of the lanes' maxima (64 + 5 + 8 + 2), so that no lane can take a lone worker's last place from another.
-WORKER_CONCURRENCY = int(os.environ.get("CLAWSITE_WORKER_CONCURRENCY", "80"))
+WORKER_CONCURRENCY = int(environment.number("CLAWSITE_WORKER_CONCURRENCY", 80))
 RAW_STREAM_LOG = os.environ.get("CLAWSITE_RAW_STREAM_LOG", "")
+
+# Sockets: how long `connect` may take, and a guard against floods of cheap requests on one of them.
+GATEWAY_HANDSHAKE_SECONDS = 15.0
+GATEWAY_REQUESTS_PER_SECOND = 2_000.0
+GATEWAY_REQUESTS_BURST = 4_000.0

@@ -28,7 +28,9 @@ class Options:
     method: str = "chat.send"
     http_model: str = "openclaw"
     pids: list[int] = field(default_factory=list)  # the gateway's own processes; their children are found
-    helper_pids: list[int] = field(default_factory=list)  # fake model and watchers: neither the gateway nor "other" load
+    helper_pids: list[int] = field(
+        default_factory=list
+    )  # fake model, watchers, database servers: neither the gateway nor "other" load
     launcher: Launcher | None = None
     settle: float = 8.0  # coldstart: seconds before idle memory is read
     watch: float = 30.0  # crash, approval: seconds to watch after the restart

@@ -97,7 +97,7 @@ class Meter:
             "harness_cpu": round(own / self.seconds, 2),
             "gateway_cpu": round(sum(gateway.values()) / self.seconds, 2),
             "gateway_cpu_each": {name: round(spent / self.seconds, 2) for name, spent in gateway.items()},
-            "model_and_watchers_cpu": round(helpers / self.seconds, 2),
+            "helpers_cpu": round(helpers / self.seconds, 2),
             "other_cpu": round(max(other, 0.0) / self.seconds, 2),
             "load_average": round(os.getloadavg()[0], 2),
         }

@@ -1,7 +1,5 @@
 """The numbers of the gateway: sizes, rates and times. Those a client must know are told in hello-ok under `policy`."""
 
-from typing import Any
-
 from django.conf import settings
 
 FIRST_FRAME_BYTES = 65_536  # before `connect`, when we do not know who is speaking
@@ -26,18 +24,13 @@ CLOSE_SECONDS = 10.0  # how long a client that does not read may take to receive
 
 def handshake_seconds() -> float:
     """15 s: what OpenClaw's clients allow as well."""
-    return _setting("GATEWAY_HANDSHAKE_SECONDS", 15.0)
+    return settings.GATEWAY_HANDSHAKE_SECONDS
 
 
 def requests_per_second() -> float:
     """A guard against floods of cheap requests; dear ones are held back by the number in flight."""
-    return _setting("GATEWAY_REQUESTS_PER_SECOND", 2_000.0)
+    return settings.GATEWAY_REQUESTS_PER_SECOND
 
 
 def requests_burst() -> float:
-    return _setting("GATEWAY_REQUESTS_BURST", 4_000.0)
-
-
-def _setting(name: str, default: float) -> float:
-    value: Any = getattr(settings, name, default)
-    return float(value)
+    return settings.GATEWAY_REQUESTS_BURST

@@ -38,9 +38,11 @@ class RedisTransport:
             log.warning("Redis does not answer; going on with polling until it does")
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # redis-py swallows a cancellation that meets a command: asked until it is heard.
+        while unfinished := [task for task in self._tasks if not task.done()]:
+            for task in unfinished:
+                task.cancel()
+            await asyncio.wait(unfinished, timeout=0.1)
         await self._redis.aclose()
 
     def send(self, line: bytes) -> None:

@@ -151,16 +151,21 @@ def _groups(operations: list[_Operation]) -> list[list[_Operation]]:
 
 
 def _commit(group: list[_Operation]) -> None:
+    committing = False
     try:
         with transaction.atomic():
             for operation in group:
                 operation.result = operation.run()
+            committing = True
     except Exception as error:
-        if len(group) > 1:
+        # If the connection broke in the commit itself, nobody knows whether it was done: once more could be twice.
+        if len(group) > 1 and not (committing and isinstance(error, OperationalError | InterfaceError)):
             for operation in group:
                 _commit([operation])
-        else:
-            group[0].error = _after_fault(error) if isinstance(error, DatabaseError) else error
+            return
+        told = _after_fault(error) if isinstance(error, DatabaseError) else error
+        for operation in group:
+            operation.error = told
 
 
 def _tell(group: list[_Operation]) -> None:

@@ -18,6 +18,15 @@ class SettingsError(Exception):
     """The environment asks for something that cannot be; the message says what to change."""
 
 
+def number(name: str, default: float) -> float:
+    """A variable that holds a number; the error names it, since a bare ValueError would not."""
+    text = os.environ.get(name, "").strip()
+    try:
+        return float(text) if text else default
+    except ValueError:
+        raise SettingsError(f"{name} is {text!r}, which is not a number. Set it to one, or leave it out for {default:g}.") from None
+
+
 def state_directory(default: Path) -> Path:
     """The directory that holds database, keys and workspaces, made private to this account."""
     home = Path(os.environ.get("CLAWSITE_HOME") or default).expanduser().absolute()

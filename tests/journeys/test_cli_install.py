@@ -87,7 +87,7 @@ def test_an_unknown_command_is_refused(env) -> None:
     [
         ("DATABASE_URL", "mysql://x", "postgresql://user:password@host"),
         ("CLAWSITE_ORIGINS", "claw.example.com", "scheme://host"),
-        ("CLAWSITE_PORT", "eighty", "must be a number"),
+        ("CLAWSITE_PORT", "eighty", "CLAWSITE_PORT is 'eighty', which is not a number"),
         ("CLAWSITE_HOME", "/proc/nowhere", "Set CLAWSITE_HOME to a directory you may write"),
     ],
 )

@@ -9,7 +9,7 @@ from django.db.backends.signals import connection_created
 
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
-from sessions_app import runs
+from sessions_app import queue, runs
 from sessions_app.models import Run
 from tests.workshop import Workshop, phases_of, said_in, view_of, words
 
@@ -135,10 +135,15 @@ async def test_a_worker_that_takes_over_its_own_run_keeps_it(workshop: Workshop,
     """It was held up for longer than its lease and comes back before anybody else: the old attempt ends, the new one is kept."""
     await workshop.close()
     settings.LEASE_SECONDS, settings.HEARTBEAT_SECONDS = 1.0, 0.1
-    workshop.open()
+    worker = workshop.open()
     run_pk = workshop.send("[[tokens=100 delay_ms=20 tag=own]]")
     await eventually(lambda: view_of(run_pk).open_text)
-    Run.objects.filter(pk=run_pk).update(lease_until=1.0)
+
+    def lapse_and_rescue():
+        Run.objects.filter(pk=run_pk).update(lease_until=1.0)
+        return queue.rescue(worker.id, 1)
+
+    worker._begin(await db.write(lapse_and_rescue, alone=True))  # what its sweep does, before its heartbeat can
     run = await workshop.ended(run_pk)
     assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 1, ("assistant", words(100)))
     await workshop.model.record(lambda record: record["tag"] == "own" and record.get("client_left"))
