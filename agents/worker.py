@@ -84,8 +84,7 @@ class Worker:
                     log.warning("could not claim: %s", error)
                 self._begin(taken)
             if not taken:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), settings.POLL_SECONDS)
+                await _hinted(self._wake, settings.POLL_SECONDS)
 
     def _begin(self, taken: Sequence[Claimed]) -> None:
         until = boot_time() + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS
@@ -152,8 +151,7 @@ class Worker:
         hint = hint or asyncio.Event()
         while True:
             await self._guarded(chore)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(hint.wait(), seconds)
+            await _hinted(hint, seconds)
             hint.clear()
 
     async def _guarded(self, chore: Callable[[], Awaitable[None]]) -> None:
@@ -176,6 +174,13 @@ class Worker:
             runner.stop(None, "drained")
         await asyncio.gather(*(task for task in tasks if not task.done()), return_exceptions=True)
         await db.write(_leave, self.id, [runner.claimed for runner in left], alone=True)
+
+
+async def _hinted(hint: asyncio.Event, seconds: float) -> None:
+    """Wait for the hint, but no longer. Not `wait_for`: until Python 3.12 it swallows a cancellation that meets the hint."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await hint.wait()
 
 
 def _warm_models() -> None:

@@ -1,12 +1,12 @@
 """Measures Clawsite against its promises: one command, a throw-away installation, a table and a JSON file.
 
-    python -m bench.run                                   every suite, SQLite, medians of 3 (about 6 minutes)
+    python -m bench.run                                   every suite, SQLite, medians of 3 (about 5 minutes)
     python -m bench.run overhead throughput --repeat 5    some of them
     python -m bench.run --database postgres               two web and two worker processes on PostgreSQL and Redis
     python -m bench.run --out results.json                where the full result goes
 
 First what the machine does without us, then the suites. Exit code 1 when a promise is not kept. Other suites (http, faults,
-crash, approval) and other gateways: python -m bench.gateway --help. Queues: python -m bench.queues --help.
+crash, approval) and other gateways: python -m bench.gateway --help. Queues: python -m bench.queue_bench --help.
 """
 
 import argparse
@@ -41,12 +41,15 @@ LEVELS: dict[str, list[int] | None] = {
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suite", nargs="*", metavar="suite", choices=[*LEVELS, []], help=", ".join(LEVELS) + " (default: all)")
+    parser.add_argument("suite", nargs="*", help=", ".join(LEVELS) + " (default: all)")
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions of each suite; the table shows medians (default 3)")
     parser.add_argument("--settle", type=float, default=8, help="seconds before idle memory is read (default 8)")
     parser.add_argument("--out", type=Path, help="write everything measured as JSON")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if unknown := [name for name in given.suite if name not in LEVELS]:
+        parser.error(f"there is no suite {', '.join(unknown)}; choose from {', '.join(LEVELS)}")
+    return given
 
 
 def measure_suite(name: str, opt: Options, repeat: int, tell: Callable[[str], None]) -> list[Result]:

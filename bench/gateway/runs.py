@@ -86,12 +86,14 @@ class Runs:
                 run["done"].set_result(None)
 
     def _on_delta(self, run: Run, payload: Frame, kind: str, text: str, now: float) -> None:
+        data = payload.get("data") or {}
+        if payload.get("replace") or data.get("replace") or data.get("reset"):  # the model was asked again
+            run[f"{kind}_text"] = ""
         if not text:
-            return  # the stored message at the end of an answer
+            return  # also the stored message at the end of an answer
         run.setdefault("first_delta", now)
         run[f"{kind}_deltas"] = run.get(f"{kind}_deltas", 0) + 1
-        restart = payload.get("replace") or (payload.get("data") or {}).get("replace")  # the model was asked again
-        run[f"{kind}_text"] = ("" if restart else run.get(f"{kind}_text", "")) + text
+        run[f"{kind}_text"] = run.get(f"{kind}_text", "") + text
         if kind == "agent":
             run["lags"] += [now - stamp for stamp in run["stamps"].feed(text)]
 

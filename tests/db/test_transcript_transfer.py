@@ -218,7 +218,7 @@ def test_the_commands_carry_a_session_to_another_account(person, tmp_path, monke
 
 def test_a_line_that_cannot_be_imported_again_is_told(user, session_of, capsysbinary):
     session = session_of(user, "agent:main:main")
-    sessions.inject_message(user, session, "ü" * (1 << 20))
+    sessions.inject_message(user, session, "ü" * (8 << 20))
     call_command("export", "--user", user.username, "--session", "main")
     told = capsysbinary.readouterr()
     assert b"`claw import` will refuse it: 1 line" in told.err

@@ -181,3 +181,9 @@ async def test_a_tool_call_can_be_watched_while_the_model_writes_it(workshop: Wo
     written = [event.data for event in events_of(run) if event.stream == "toolcall"]
     assert {(data["index"], data["name"]) for data in written} == {(0, "write")}
     assert json.loads("".join(data["delta"] for data in written)) == {"path": "notes.txt", "content": "hello"}
+
+
+async def test_a_character_that_no_database_stores_does_not_end_the_run(workshop: Workshop):
+    run = await workshop.answer('[[text="a\\u0000b c"]]')
+    assert run.status == "completed"
+    assert said_in(run)[-1] in [("assistant", "a\x00b c"), ("assistant", "ab c"), ("assistant", "a\ufffdb c")]
