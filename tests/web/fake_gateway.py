@@ -57,6 +57,8 @@ class FakeGateway:
         except Refused as refusal:
             reply = {"ok": False, "error": refusal.error}
         socket.send(json.dumps({"type": "res", "id": frame["id"], **reply}))
+        if frame["method"] == "connect" and not reply["ok"]:
+            socket.close(code=1008, reason="refused")  # as the real one does
 
     def _hello(self, params: dict[str, Any]) -> dict[str, Any]:
         return {
