@@ -74,7 +74,7 @@ async def prepare(claimed: Claimed) -> RunPlan:
 def _load(claimed: Claimed) -> tuple[Agent, Path, PolicyRules, Sequence[PastEntry]]:
     agent = selectors.find_agent(claimed.agent)
     workspace = workspace_of(agent, claimed.session_owner_id)  # touches the disk, so it belongs on this thread too
-    return agent, workspace, current_rules(), model_history(claimed.session_id, claimed.generation)
+    return agent, workspace, current_rules(), model_history(claimed.session_id, claimed.generation, claimed.pk)
 
 
 def message_of(entry: PastEntry) -> Message:

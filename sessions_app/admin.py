@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from sessions_app.models import Event, Lane, Outbox, Run, Session, ToolCall, TranscriptEntry, Worker
 
@@ -49,10 +50,23 @@ class RunAdmin(ReadOnlyAdmin):
 
 @admin.register(ToolCall)
 class ToolCallAdmin(ReadOnlyAdmin):
-    list_display = ["id", "name", "status", "refused_by", "policy_version", "run", "started_at", "ended_at"]
+    """Why a call was allowed or refused: the question, every layer's answer and the policy version it was judged by."""
+
+    words = ("arguments", "result")
+    list_display = ["name", "status", "refused_by", "why", "policy_version", "session", "run", "created_at"]
     list_filter = ["status", "name", "refused_by"]
     search_fields = ["call_id", "name", "run__run_id"]
-    list_select_related = ["run"]
+    list_select_related = ["run", "session"]
+    readonly_fields = ["why"]
+
+    @admin.display(description=_("decision"))
+    def why(self, call: ToolCall) -> str:
+        """The step that decided, in the words of the policy page."""
+        steps = call.verdict.get("trace", {}).get(call.name, [])
+        refused = next((step for step in steps if step["effect"] == "deny"), None)
+        if refused:
+            return str(_("refused by layer %(layer)s: %(rule)s") % refused)
+        return _("allowed: no layer refuses it") if steps else _("not offered in this run")
 
 
 @admin.register(TranscriptEntry)

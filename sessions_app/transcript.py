@@ -1,6 +1,7 @@
 """Reading the transcript: as messages on the wire, and as the history a model is given."""
 
 import datetime as dt
+import math
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -40,22 +41,28 @@ class PastEntry:
     meta: dict[str, Any]  # of a tool's result only
 
 
-def model_history(session_id: UUID, generation: int) -> list[PastEntry]:
-    """The entries a model sees, oldest first, beginning with a user's message.
+def model_history(session_id: UUID, generation: int, run_pk: int) -> list[PastEntry]:
+    """The entries a model sees, oldest first, beginning with a user's message and ending with those of this run.
 
-    As SQL, and without reading what is not used: 400 entries took 6.4 ms as model instances, 1.3 ms so.
+    A run's entries stay together: words put in from outside while it was going on come behind it, or before it if it is
+    this one, which they must not seem to answer. As SQL, and without reading what is not used: 400 entries took 6.4 ms as
+    model instances, 1.3 ms so.
     """
     rows = sql.rows(
         f"""
-        SELECT role, text, CASE WHEN role = 'assistant' THEN content END, CASE WHEN role = 'toolResult' THEN meta END
+        SELECT position, run_id, role, text,
+               CASE WHEN role = 'assistant' THEN content END, CASE WHEN role = 'toolResult' THEN meta END
         FROM {sql.ENTRY} WHERE session_id = %s AND generation = %s AND kind IN ('message', 'tool_result')
         ORDER BY position DESC LIMIT %s
         """,
         [sql.uuid_value(session_id), generation, HISTORY_ENTRIES],
     )
+    began: dict[int | None, float] = {run: position for position, run, *_ in rows}  # the oldest is read last
+    began[run_pk] = math.inf
+    rows.sort(key=lambda row: (began[row[1]] if row[1] is not None else row[0], row[0]))
     entries = [
         PastEntry(role, text, orjson.loads(content) if content else [], orjson.loads(meta) if meta else {})
-        for role, text, content, meta in reversed(rows)
+        for _, _, role, text, content, meta in rows
     ]
     while entries and entries[0].role != "user" and len(rows) == HISTORY_ENTRIES:
         entries.pop(0)

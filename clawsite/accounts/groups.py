@@ -36,7 +36,7 @@ GATEWAY_PERMISSIONS = {
 }
 
 # Running the installation does not need reading what people write: that is the auditor's.
-WORDS = Q(content_type__app_label="sessions_app", content_type__model__in=["transcriptentry", "event", "toolcall", "outbox"])
+WORDS = Q(content_type__app_label="sessions_app", content_type__model__in=["transcriptentry", "event", "outbox"])
 
 # Tables of Django's own that hold other people's cookies, or nothing to decide.
 NOT_ADMINISTERED = ("admin", "contenttypes", "sessions")

@@ -1,0 +1,59 @@
+"""What operators and auditors see of runs and tool calls in the admin."""
+
+import pytest
+from django.test import Client
+
+from clawsite.infra import clock
+from sessions_app import runs
+from sessions_app.models import ToolCall
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture
+def refused(user, session_of) -> ToolCall:
+    session = session_of(user)
+    accepted = runs.accept_run(user=user, session=session, run_id="k1", prompt="a private question")
+    steps = [
+        {"layer": "profile", "effect": "allow", "rule": "x"},
+        {"layer": "agent", "effect": "deny", "rule": "deny entry `write`"},
+    ]
+    return ToolCall.objects.create(
+        run_id=accepted.pk,
+        session=session,
+        call_id="c1",
+        position=0,
+        name="write",
+        arguments={"content": "a private answer"},
+        status="refused",
+        lease_token=1,
+        refused_by="agent",
+        verdict={"kept": [], "trace": {"write": steps}},
+        created_at=clock.now(),
+    )
+
+
+def page(person, *groups: str):
+    someone = person(*groups)
+    someone.is_staff = True
+    someone.save()
+    client = Client()
+    client.force_login(someone)
+    return lambda address: client.get(address, secure=True)
+
+
+def test_an_operator_reads_why_a_call_was_refused_and_not_what_people_wrote(person, refused):
+    get = page(person, "Operator")
+    assert "refused by layer agent: deny entry `write`" in get("/admin/sessions_app/toolcall/").content.decode()
+    one = get(f"/admin/sessions_app/toolcall/{refused.pk}/change/").content.decode()
+    assert "refused by layer agent" in one
+    assert "a private answer" not in one
+    assert "a private question" not in get(f"/admin/sessions_app/run/{refused.run_id}/change/").content.decode()
+    assert get("/admin/sessions_app/transcriptentry/").status_code == 403
+
+
+def test_an_auditor_reads_everything_and_changes_nothing(person, refused):
+    get = page(person, "Auditor")
+    assert "a private answer" in get(f"/admin/sessions_app/toolcall/{refused.pk}/change/").content.decode()
+    assert "a private question" in get(f"/admin/sessions_app/run/{refused.run_id}/change/").content.decode()
+    assert get("/admin/sessions_app/run/add/").status_code == 403
