@@ -22,7 +22,7 @@ from agents.providers.base import (
     ThinkingDelta,
 )
 from agents.streaming.tags import TagFilter
-from clawsite.infra.text import without_nul
+from clawsite.infra.text import storable
 
 EARLY_RETRIES = 2  # for a provider that is busy or slow before it said anything
 CUT_RETRIES = 1  # for a stream that broke; a second break is no accident
@@ -107,17 +107,17 @@ async def _attempt(provider: ModelProvider, request: ModelRequest) -> AsyncGener
         async for event in events:
             match event:
                 case TextDelta(text):
-                    for delta in told(*tags.feed(without_nul(text))):
+                    for delta in told(*tags.feed(storable(text))):
                         yield delta
                 case ThinkingDelta(text):
-                    for delta in told("", without_nul(text)):
+                    for delta in told("", storable(text)):
                         yield delta
                 case CallDelta(text=text):
-                    yield replace(event, text=without_nul(text))
+                    yield replace(event, text=storable(text))
                 case Finished(message=message):
                     for delta in told(*tags.flush()):
                         yield delta
-                    calls = tuple(replace(call, arguments=without_nul(call.arguments)) for call in message.tool_calls)
+                    calls = tuple(replace(call, arguments=storable(call.arguments)) for call in message.tool_calls)
                     message = replace(message, text="".join(texts), thinking="".join(thoughts), tool_calls=calls)
                     if not message.text.strip() and not message.tool_calls:
                         raise ProviderError(

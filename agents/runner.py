@@ -44,6 +44,8 @@ class Runner:
         self._store = Store(claimed, self.open)
         self._decided: dict[str, Authorization] = {}
         self._stopped: tuple[Run.Status | None, str] | None = None
+        self._settled = False  # ended or parked in the rows
+        self.abandoned = False  # the database refused a write: the run is to be given back once it does not
         self._abort = asyncio.Event()
         self._plan: RunPlan
 
@@ -72,6 +74,7 @@ class Runner:
             await self._end(Run.Status.FAILED, "timeout", error)
         except asyncio.CancelledError:
             if self.open.lost is not None:
+                self.abandoned = isinstance(self.open.lost, Unavailable)
                 log.warning("run %d cannot be written any more and is left to its next owner: %s", claimed.pk, self.open.lost)
             elif self._stopped is None:
                 raise
@@ -84,6 +87,7 @@ class Runner:
         except LeaseLost as error:
             log.warning("%s; stopped working on it", error)
         except Unavailable as error:  # the database, not the run: it goes on where it was once the rows can be written again
+            self.abandoned = True
             log.warning("run %d is left to its next owner: %s", claimed.pk, error)
         except ClawError as error:
             await self._end(Run.Status.FAILED, error.code.lower(), error.message)
@@ -103,6 +107,8 @@ class Runner:
         async with aclosing(conversation) as events:
             async for event in events:
                 await self._persist(event)
+        if not self._settled:
+            raise RuntimeError("the conversation ended without an answer")
 
     async def _void_open_answer(self) -> None:
         """The last owner died in mid-answer: its text is told to be void, and asked for again."""
@@ -123,13 +129,16 @@ class Runner:
             case AttemptReset():
                 await self._store.retry(event)
             case Replied():
+                self._settled = not event.message.tool_calls
                 self._decided |= await self._store.reply(event, self._plan)
             case TurnsUsedUp(limit):
+                self._settled = True
                 error = (
                     f"the model was asked {limit} times without coming to an end; raise the agent's turns per run or ask for less"
                 )
                 await self._end(Run.Status.FAILED, "turns_used_up", error)
             case Parked(reason):
+                self._settled = True
                 await self._store.park(reason)
             case _:
                 pass  # tool events were stored by the journal below, before they were told

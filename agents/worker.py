@@ -37,6 +37,7 @@ class Worker:
         self.id = f"{socket.gethostname()[:32]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._concurrency = concurrency or settings.WORKER_CONCURRENCY
         self._runners: dict[int, Runner] = {}
+        self._abandoned: list[Claimed] = []  # given back with the next heartbeat: an outage is no death
         self._deltas = DeltaWriter()
         self._wake = asyncio.Event()
         self._abort_hint = asyncio.Event()
@@ -83,7 +84,7 @@ class Worker:
                 except ClawError as error:
                     log.warning("could not claim: %s", error)
                 self._begin(taken)
-            if not taken:
+            if len(taken) < room or room <= 0:  # else there may be more
                 await _hinted(self._wake, settings.POLL_SECONDS)
 
     def _begin(self, taken: Sequence[Claimed]) -> None:
@@ -99,6 +100,8 @@ class Worker:
     def _ended(self, runner: Runner, _task: "asyncio.Task[None]") -> None:
         if self._runners.get(runner.claimed.pk) is runner:
             del self._runners[runner.claimed.pk]
+        if runner.abandoned:
+            self._abandoned.append(runner.claimed)
         self._wake.set()
 
     def _hear(self, message: Message) -> None:
@@ -115,6 +118,9 @@ class Worker:
 
     async def _renew(self) -> None:
         """Prolong what is held; stop what was lost meanwhile or shall be aborted."""
+        if abandoned := self._abandoned[:]:
+            await db.write(queue.give_back, abandoned, alone=True)
+            del self._abandoned[: len(abandoned)]
         held = list(self._runners.values())
         asked_at = boot_time()
         wishes = await db.write(_beat, self.id, [runner.claimed for runner in held], alone=True)

@@ -49,8 +49,10 @@ PROMISES = (
     Promise("throughput", (FIFTY, "runs_per_s"), "runs per second, 50 sessions", "1/s", 100, at_least=True, openclaw=3.15),
     Promise("throughput", (FIFTY, "errors"), "… that failed", "", 0, exact=True, openclaw=0),
     Promise("throughput", (FIFTY, "runs_without_whole_text"), "… without their whole text", "", 0, exact=True, openclaw=0),
-    Promise("fanout", (WATCHED, "agent", "token_lag_ms", "p95"), "300 watchers: lag of every token, p95", "ms", 40, openclaw=47.6),
-    Promise("fanout", (WATCHED, "agent", "lag_ms", "p95"), "300 watchers: newest token of each event, p95", "ms", openclaw=47.6),
+    Promise("fanout", (WATCHED, "agent", "token_lag_ms", "p95"), "300 watchers: lag of every token, p95", "ms", 40),
+    Promise("fanout", (WATCHED, "agent", "lag_ms", "p95"), "… newest token of each agent event, p95", "ms"),
+    # The one that compares with OpenClaw's figure, which was taken from its chat events.
+    Promise("fanout", (WATCHED, "chat", "lag_ms", "p95"), "… newest token of each chat event, p95", "ms", openclaw=47.6),
     Promise("fanout", (WATCHED, "events_lost"), "… events lost", "", 0, exact=True, openclaw=0),
     Promise("fanout", (WATCHED, "seq_gaps"), "… gaps in a connection's numbers", "", 0, exact=True, openclaw=0),
     Promise("methods", ("sessions.list_10000", "limit_50", "p50"), "sessions.list, 50 of 10,000", "ms", 10, openclaw=9.1),

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 PROTOCOL = 4
 REQUEST_SECONDS = 30.0
@@ -92,7 +92,7 @@ class Connection:
                 open_timeout=HANDSHAKE_SECONDS,
                 proxy=None if urlsplit(endpoint.url).hostname in LOOPBACK else True,
             )
-        except (OSError, InvalidHandshake, TimeoutError) as error:
+        except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
             raise Unreachable(f"no gateway answers at {endpoint.url}: {error or type(error).__name__}") from error
         connection = cls(socket)
         try:

@@ -152,10 +152,9 @@ def rescue(*, worker: str, most: int, lease_seconds: float) -> list[tuple[Claime
     expired = f"status = 'running' AND lease_until < {sql.now()}"
     picked = sql.rows(f"SELECT id, session_id FROM {RUN} WHERE {expired} ORDER BY id LIMIT %s", [most])
     # A lease given back by its owner (0) is a hand-over, not a death, and does not count towards the poison limit.
-    change = f"""
+    change = """
         rescues = rescues + CASE WHEN lease_until > 0 THEN 1 ELSE 0 END,
-        running_seconds = running_seconds
-          + CASE WHEN lease_until > claimed_at THEN lease_until - claimed_at ELSE {sql.now()} - claimed_at END
+        running_seconds = running_seconds + CASE WHEN lease_until > claimed_at THEN lease_until - claimed_at ELSE 0 END
     """
     return _take(picked, _Taking(expired, change, "rescued"), worker, lease_seconds)
 
@@ -366,6 +365,7 @@ def append(batch: Sequence[Append]) -> dict[int, Told]:
 
 def renew(held: Sequence[tuple[int, int]], *, lease_seconds: float) -> dict[int, str | None]:
     """Prolong the leases still held; -> run pk: None, or the reason of a wished abort. Missing ones are lost."""
+    sql.lock_runs([pk for pk, _ in held])
     rows = sql.rows(
         f"""
         WITH v(id, lease) AS (VALUES {", ".join(["(%s, %s)"] * len(held))})

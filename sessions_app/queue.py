@@ -81,10 +81,16 @@ def park(claimed: Claimed, reason: str) -> None:
 
 
 def give_back(held: Sequence[Claimed]) -> None:
-    """Drain: expire one's own leases, so that the next worker continues at once. 0 marks a hand-over, not a death."""
-    for claimed in held:
+    """Drain: expire one's own leases, so that the next worker continues at once. 0 marks a hand-over, not a death.
+
+    The time worked is counted here: until the next worker comes, nobody works on it.
+    """
+    for claimed in sorted(held, key=lambda claimed: claimed.session_id):
         sql.execute(
-            f"UPDATE {sql.RUN} SET lease_until = 0 WHERE id = %s AND lease_token = %s AND status = 'running'",
+            f"""
+            UPDATE {sql.RUN} SET lease_until = 0, running_seconds = running_seconds + ({sql.now()} - claimed_at)
+            WHERE id = %s AND lease_token = %s AND status = 'running' AND lease_until > 0
+            """,
             [claimed.pk, claimed.lease],
         )
         events.wake(claimed.pk, "handed over")

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.functions import Left
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
@@ -19,6 +20,9 @@ from sessions_app.transcript import to_wire
 
 # One reply must fit into a socket's queue (1 MiB) with room for the events behind it.
 LARGEST_REPLY = 768 * 1024
+PREVIEW_CHARACTERS = 240
+# Prompts that wait are shown beside the history: all of them fit into the quarter of the queue that is left.
+QUEUED_CHARACTERS, MOST_QUEUED = 1_000, 100
 END = 2**31 - 1  # behind every position
 
 
@@ -85,8 +89,9 @@ def list_sessions(
         found = found.filter(Q(key__icontains=search) | Q(title__icontains=search) | Q(label__icontains=search))
     page = found.annotate(owner_name=F("owner__username")).order_by("-updated_at", "id")[offset : offset + limit]
     if include_last:
-        last = TranscriptEntry.objects.filter(session=OuterRef("pk"), kind="message").order_by("-position")
-        page = page.annotate(last_text=Subquery(last.values("text")[:1]))
+        said = TranscriptEntry.objects.filter(session=OuterRef("pk"), generation=OuterRef("generation"), kind="message")
+        start = Left("text", PREVIEW_CHARACTERS)
+        page = page.annotate(last_text=Subquery(said.order_by("-position").annotate(start=start).values("start")[:1]))
     return SessionPage([session_row(session) for session in page], found.count())
 
 
@@ -120,14 +125,15 @@ def session_row(session: Session) -> dict[str, Any]:
     if (owner := getattr(session, "owner_name", None)) is not None:
         row["owner"] = owner
     if (last := getattr(session, "last_text", None)) is not None:
-        row["lastMessagePreview"] = last[:240]
+        row["lastMessagePreview"] = last
     return row
 
 
 def preview(session: Session, *, limit: int, max_chars: int) -> list[dict[str, Any]]:
     """The last messages of a session, shortened."""
-    newest = TranscriptEntry.objects.filter(session=session, generation=session.generation).exclude(text="").order_by("-position")
-    return [{"role": entry.role, "text": entry.text[:max_chars]} for entry in reversed(newest[:limit])]
+    said = TranscriptEntry.objects.filter(session=session, generation=session.generation).exclude(text="").order_by("-position")
+    newest = said.annotate(start=Left("text", max_chars)).values_list("role", "start")[:limit]
+    return [{"role": role, "text": start} for role, start in reversed(newest)]
 
 
 def history(session: Session, *, limit: int, before: int | None = None) -> HistoryPage:
@@ -159,9 +165,10 @@ def history(session: Session, *, limit: int, before: int | None = None) -> Histo
 
 def _unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     queued, active = [], None
-    for run in Run.objects.filter(session=session, status__in=Run.UNFINISHED).order_by("id"):
+    for run in Run.objects.filter(session=session, status__in=Run.UNFINISHED).order_by("id")[:MOST_QUEUED]:
         if run.status == Run.Status.ACCEPTED:
-            queued.append({"runId": run.run_id, "text": run.prompt, "acceptedAt": clock.to_ms(run.accepted_at)})
+            text = run.prompt[:QUEUED_CHARACTERS]
+            queued.append({"runId": run.run_id, "text": text, "acceptedAt": clock.to_ms(run.accepted_at)})
         else:
             view = live_view(run.pk)
             active = {
@@ -196,7 +203,7 @@ def events_after(
     found: list[EventOut] = []
     size = 0
     for at, run_pk, run_id, seq, stream, ts, data in rows[:limit]:
-        size += len(data) + 200
+        size += len(data if data.isascii() else data.encode()) + 200
         if size > max_bytes and found:
             return found, True
         found.append(EventOut(cursor=at, run=run_pk, runId=run_id, seq=seq, stream=stream, ts=ts, data=orjson.loads(data)))
@@ -206,14 +213,6 @@ def events_after(
 def head_cursors(session_ids: list[str]) -> dict[str, int]:
     """Session id -> last cursor; the poll behind the bus asks for all watched sessions at once."""
     return {str(pk): cursor for pk, cursor in Session.objects.filter(pk__in=session_ids).values_list("pk", "cursor")}
-
-
-def audience(session_id: str) -> tuple[int, frozenset[int]]:
-    """Owner and members of a session."""
-    session = Session.objects.prefetch_related("members").filter(pk=session_id).first()
-    if session is None:
-        raise NotFound("the session is gone")
-    return session.owner_id, frozenset(member.user_id for member in session.members.all())
 
 
 def cursor_at(session: Session, moment: str) -> int:
@@ -234,9 +233,9 @@ def oldest_kept_cursor(session: Session) -> int:
 
 
 def run_state(user: User, run_id: str) -> RunState:
-    """One's own run of that key, or one in a session one may see."""
-    runs = Run.objects.for_user(user).filter(run_id=run_id).select_related("session")
-    run = runs.filter(owner=user).first() or runs.first()
+    """One's own run of that key, also when its session was deleted meanwhile, or one in a session one may see."""
+    runs = Run.objects.filter(run_id=run_id).select_related("session")
+    run = runs.filter(owner=user).first() or runs.for_user(user).first()
     if run is None:
         raise NotFound(f"there is no run {run_id!r}")
     answer = (

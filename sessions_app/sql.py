@@ -53,6 +53,12 @@ def lock_sessions(ids: Sequence[Any]) -> None:
         rows(f"SELECT id FROM {SESSION} WHERE id IN ({marks(ids)}) ORDER BY id FOR UPDATE", ids)
 
 
+def lock_runs(ids: Sequence[Any]) -> None:
+    """Take several run rows in the order of their sessions, as everybody does who locks the sessions first."""
+    if connection.vendor == "postgresql":
+        rows(f"SELECT id FROM {RUN} WHERE id IN ({marks(ids)}) ORDER BY session_id, id FOR UPDATE", ids)
+
+
 def marks(values: Sequence[Any]) -> str:
     return ", ".join(["%s"] * len(values))
 

@@ -1,7 +1,6 @@
 """Reading the transcript: as messages on the wire, and as the history a model is given."""
 
 import datetime as dt
-import math
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -41,29 +40,28 @@ class PastEntry:
     meta: dict[str, Any]  # of a tool's result only
 
 
-def model_history(session_id: UUID, generation: int, run_pk: int) -> list[PastEntry]:
-    """The entries a model sees, oldest first, beginning with a user's message and ending with those of this run.
+def model_history(session_id: UUID, generation: int, run_pk: int = 0) -> list[PastEntry]:
+    """The entries a model sees, oldest first: a window of what was before, then all of this run.
 
     A run's entries stay together: words put in from outside while it was going on come behind it, or before it if it is
     this one, which they must not seem to answer. As SQL, and without reading what is not used: 400 entries took 6.4 ms as
     model instances, 1.3 ms so.
     """
-    rows = sql.rows(
-        f"""
-        SELECT position, run_id, role, text,
-               CASE WHEN role = 'assistant' THEN content END, CASE WHEN role = 'toolResult' THEN meta END
-        FROM {sql.ENTRY} WHERE session_id = %s AND generation = %s AND kind IN ('message', 'tool_result')
-        ORDER BY position DESC LIMIT %s
-        """,
-        [sql.uuid_value(session_id), generation, HISTORY_ENTRIES],
+    columns = (
+        "position, run_id, role, text, CASE WHEN role = 'assistant' THEN content END, CASE WHEN role = 'toolResult' THEN meta END"
     )
-    began: dict[int | None, float] = {run: position for position, run, *_ in rows}  # the oldest is read last
-    began[run_pk] = math.inf
-    rows.sort(key=lambda row: (began[row[1]] if row[1] is not None else row[0], row[0]))
-    entries = [
+    wanted = f"SELECT {columns} FROM {sql.ENTRY} WHERE generation = %s AND kind IN ('message', 'tool_result')"
+    own = sql.rows(f"{wanted} AND run_id = %s ORDER BY position", [generation, run_pk])
+    before = sql.rows(
+        f"{wanted} AND session_id = %s AND (run_id IS NULL OR run_id <> %s) ORDER BY position DESC LIMIT %s",
+        [generation, sql.uuid_value(session_id), run_pk, HISTORY_ENTRIES],
+    )
+    is_cut = len(before) == HISTORY_ENTRIES
+    began: dict[int | None, int] = {run: position for position, run, *_ in before}  # the oldest is read last
+    before.sort(key=lambda row: (row[0] if row[1] is None else began[row[1]], row[0]))
+    while before and is_cut and before[0][2] != "user":  # the window begins with a user's message
+        before.pop(0)
+    return [
         PastEntry(role, text, orjson.loads(content) if content else [], orjson.loads(meta) if meta else {})
-        for _, _, role, text, content, meta in rows
+        for _, _, role, text, content, meta in [*before, *own]
     ]
-    while entries and entries[0].role != "user" and len(rows) == HISTORY_ENTRIES:
-        entries.pop(0)
-    return entries

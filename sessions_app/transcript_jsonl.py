@@ -16,7 +16,7 @@ from typing import IO, Any
 import orjson
 
 from clawsite.infra.errors import InvalidRequest
-from clawsite.infra.text import without_nul
+from clawsite.infra.text import storable
 
 VERSION = 1
 LONGEST_LINE = 8 << 20  # bytes: a prompt of a million characters fits, and a few of these fit into memory
@@ -164,7 +164,7 @@ def _object(raw: bytes) -> dict[str, Any]:
         orjson.dumps(line)  # it reads 1,024 levels and writes 254; the database is written with it
     except TypeError:
         raise BadLine("nested too deeply") from None
-    clean: dict[str, Any] = without_nul(line)
+    clean: dict[str, Any] = storable(line)
     return clean
 
 

@@ -4,8 +4,10 @@ import argparse
 import asyncio
 import io
 import json
+import os
 import sys
 import uuid
+from typing import TextIO
 
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
@@ -21,6 +23,8 @@ EXAMPLES = """examples:
 
 The answer goes to stdout; tool calls and notes go to stderr. Ctrl-C stops the run, not only this command.
 A lost connection is resumed. The exit code is 1 when the run failed or was stopped.
+The terminal speaks as the host's own account, with its own conversations and workspace;
+`claw token create --user NAME --name terminal` and CLAWSITE_GATEWAY_TOKEN=… make it speak as you.
 """
 
 LONG_WAIT = 5.0  # seconds after which a person wonders
@@ -43,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _converse(options: argparse.Namespace, text: str) -> int:
-    one_screen = sys.stdout.isatty() and sys.stderr.isatty()
-    printer = AnswerPrinter(io.StringIO() if options.json else sys.stdout, sys.stderr, one_screen=one_screen)
+    answer = io.StringIO() if options.json else sys.stdout
+    printer = AnswerPrinter(answer, sys.stderr, one_place=_lead_to_one_place(answer, sys.stderr))
     client = Client(endpoint.endpoint(options), on_lost=lambda reason: printer.note("· connection lost; resuming"))
     key = options.session or f"agent:{options.agent}:main"
     run_id = str(uuid.uuid4())
@@ -68,6 +72,14 @@ async def _converse(options: argparse.Namespace, text: str) -> int:
     elif printer.error:
         printer.note(f"claw: {printer.error}")
     return 1 if printer.error or printer.aborted else 0
+
+
+def _lead_to_one_place(one: TextIO, other: TextIO) -> bool:
+    """Both are a terminal, or the same file or pipe (`2>&1`)."""
+    try:
+        return (one.isatty() and other.isatty()) or os.path.sameopenfile(one.fileno(), other.fileno())
+    except OSError:  # not a file of the system
+        return False
 
 
 async def _abort(client: Client, session_key: str, run_id: str, printer: AnswerPrinter) -> None:

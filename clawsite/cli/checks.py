@@ -1,5 +1,6 @@
 """The checks of `claw doctor`. Each looks at one thing, changes nothing, and returns one finding."""
 
+import asyncio
 import os
 import platform
 import shutil
@@ -13,14 +14,16 @@ from types import ModuleType
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from clawsite.cli import prepared, trouble
-from clawsite.cli.command import load_django
+from clawsite.cli import address, endpoint, prepared, trouble
+from clawsite.cli.command import CommandFailed, load_django
+from clawsite.client import Connection, Endpoint, GatewayError, Unreachable
 
 Level = Literal["ok", "warn", "fail"]
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 35)  # UPDATE … RETURNING
 NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "glusterfs", "ceph")
+GATEWAY_SECONDS = 5.0
 LOW_DISK, NO_DISK = 1 << 30, 100 << 20
 
 
@@ -136,6 +139,32 @@ def check_server(settings: ModuleType) -> Finding:
         )
         return Finding("server", "warn", text, "Use `claw serve` or `claw web`, which run uvicorn, for anything but development.")
     return Finding("server", "ok", "uvicorn (`claw serve`, `claw web`); under daphne the slow-consumer limits would not hold")
+
+
+def check_gateway(settings: ModuleType) -> Finding:
+    """Where the commands that talk to the gateway would look for it."""
+    url = endpoint.default_url()
+    try:
+        asyncio.run(_greet(Endpoint(url=endpoint.socket_url(url), token=settings.GATEWAY_TOKEN)))
+    except (Unreachable, TimeoutError):
+        noted = address.noted(settings.HOME)
+        if noted and noted != url:
+            todo = f"The one of this state directory noted {noted}: unset CLAWSITE_HOST and CLAWSITE_PORT to talk to it."
+        else:
+            todo = "Start it with `claw serve`. If it runs elsewhere, set CLAWSITE_HOME to its state directory, or use --url."
+        return Finding("gateway", "warn", f"nothing answers at {url}", todo)
+    except GatewayError as error:
+        todo = "Was it started with another CLAWSITE_HOME or CLAWSITE_GATEWAY_TOKEN?" if error.is_about_auth else "Try again."
+        return Finding("gateway", "warn", f"{url} refuses this account: {error}", todo)
+    except CommandFailed as wrong:
+        return Finding("gateway", "warn", str(wrong), f"Correct CLAWSITE_HOST, or delete {settings.HOME / address.FILE}.")
+    return Finding("gateway", "ok", f"answers at {url}")
+
+
+async def _greet(gateway: Endpoint) -> None:
+    async with asyncio.timeout(GATEWAY_SECONDS):
+        connection = await Connection.open(gateway)
+        await connection.close()
 
 
 def check_redis(settings: ModuleType) -> Finding:
@@ -257,6 +286,6 @@ def check_model(_settings: ModuleType) -> Finding:
 
 BASIC: list[Callable[[ModuleType], Finding]] = [
     check_python, check_account, check_home, check_secrets, check_disk, check_debug, check_origins, check_proxies, check_static,
-    check_server, check_redis, check_sqlite,
+    check_server, check_gateway, check_redis, check_sqlite,
 ]  # fmt: skip
 WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [check_people, check_worker, check_model]

@@ -1,4 +1,4 @@
-"""Where the running gateway is and what opens it, for the commands that talk to it. Reads the environment and one file."""
+"""Where the running gateway is and what opens it, for the commands that talk to it. Reads the environment and two files."""
 
 import argparse
 import asyncio
@@ -6,7 +6,12 @@ import os
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from websockets.exceptions import InvalidURI
+from websockets.uri import parse_uri
+
+from clawsite.cli import address
 from clawsite.cli.command import CommandFailed
 from clawsite.client import Endpoint, EventsGone, GatewayError, Unreachable
 
@@ -14,17 +19,38 @@ NOT_REACHABLE = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", help="address of the gateway's socket (default ws://CLAWSITE_HOST:CLAWSITE_PORT/ws)")
+    parser.add_argument(
+        "--url",
+        help="address of the gateway: ws://, wss://, http:// or https:// "
+        "(default: CLAWSITE_HOST and CLAWSITE_PORT, or else where the gateway of this state directory listens)",
+    )
 
 
 def endpoint(options: argparse.Namespace) -> Endpoint:
-    return Endpoint(url=options.url or default_url(), token=token())
+    url = options.url if options.url is not None else default_url()
+    return Endpoint(url=socket_url(url), token=token())
 
 
 def default_url() -> str:
-    host = os.environ.get("CLAWSITE_HOST", "127.0.0.1")
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # nothing is bound; everywhere includes here
-    return f"ws://{f'[{host}]' if ':' in host else host}:{os.environ.get('CLAWSITE_PORT', '8765')}/ws"
+    """What the environment names; without a word in it, where the gateway of the state directory has noted that it listens."""
+    host, port = os.environ.get("CLAWSITE_HOST"), os.environ.get("CLAWSITE_PORT")
+    if host is None and port is None and (noted := address.noted(home())):
+        return noted
+    return address.url(host or "127.0.0.1", port or "8765")
+
+
+def socket_url(given: str) -> str:
+    """The WebSocket address for one that people write or copy from their browser."""
+    try:
+        parts = urlsplit(given)
+        if scheme := {"http": "ws", "https": "wss"}.get(parts.scheme):
+            parts = parts._replace(scheme=scheme, path="/ws" if parts.path in ("", "/") else parts.path)
+        parse_uri(parts.geturl())
+    except (InvalidURI, ValueError) as error:
+        raise CommandFailed(
+            f"{given!r} is not the address of a gateway. Write it like ws://127.0.0.1:8765/ws or https://claw.example.com.", code=2
+        ) from error
+    return parts.geturl()
 
 
 def home() -> Path:

@@ -1,14 +1,15 @@
 """`claw logs`: what happened in a session, event by event, and what happens next."""
 
 import argparse
+import contextlib
 import json
 import math
 import sys
-from datetime import datetime
 
 from clawsite.cli import endpoint
-from clawsite.cli.printing import event_line
-from clawsite.client import BEGINNING, Client
+from clawsite.cli.command import CommandFailed
+from clawsite.cli.printing import EventLines
+from clawsite.client import BEGINNING, Client, ConnectionLost, Event
 
 HELP = "Show the events of a session, and follow them live"
 EXAMPLES = """examples:
@@ -16,7 +17,8 @@ EXAMPLES = """examples:
   claw logs --session agent:main:main --follow   and then whatever happens, until Ctrl-C
   claw logs --after 120 --json                   only events after cursor 120, as JSON lines
 
-A restart of the gateway does not interrupt --follow: it dials again and goes on after the last event it has shown.
+The pieces of a streamed text are one line, printed at its end; --json has every event as it is. A restart of the gateway
+does not interrupt --follow: it dials again and goes on after the last event it has shown.
 """
 
 
@@ -38,10 +40,29 @@ async def _show(options: argparse.Namespace) -> int:
 
     place = BEGINNING if options.after is None else options.after
     async with Client(endpoint.endpoint(options), patience=math.inf, on_lost=lost) as client:
-        async for event in client.follow(options.session, place, live=options.follow):
-            if options.json:
-                print(json.dumps(vars(event), ensure_ascii=False), flush=True)
-            else:
-                moment = datetime.fromtimestamp(event.ts / 1000).isoformat(sep=" ", timespec="milliseconds")
-                print(event_line(event, moment), flush=True)
+        key, exists = await _find(client, options.session)
+        if not exists:
+            missing = f"there is no session {key} yet. `claw call sessions.list` shows those of this account."
+            if not options.follow:
+                raise CommandFailed(missing)
+            print(f"claw: {missing}", file=sys.stderr)
+        lines = EventLines(sys.stdout)
+        show = _print_json if options.json else lines.show
+        try:
+            async for event in client.follow(key, place, live=options.follow):
+                show(event)
+        finally:
+            lines.end()
     return 0
+
+
+async def _find(client: Client, name: str) -> tuple[str, bool]:
+    """The whole key of a session, as its events carry it, and whether it is there."""
+    while True:
+        with contextlib.suppress(ConnectionLost):
+            head = await client.request("chat.history", {"sessionKey": name, "limit": 1})
+            return head["sessionKey"], head["sessionId"] is not None
+
+
+def _print_json(event: Event) -> None:
+    print(json.dumps(vars(event), ensure_ascii=False), flush=True)

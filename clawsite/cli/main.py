@@ -67,9 +67,20 @@ def _run(arguments: list[str]) -> int:
     if name == "help" and arguments[1] in COMMANDS:
         return _run([arguments[1], "--help"])
     read_settings()
-    from django.core.management import execute_from_command_line
+    return _run_django(["claw", *arguments])
 
-    execute_from_command_line(["claw", *arguments])
+
+def _run_django(arguments: list[str]) -> int:
+    from django.core.management import BaseCommand, ManagementUtility
+
+    class Utility(ManagementUtility):
+        def fetch_command(self, subcommand: str) -> BaseCommand:
+            try:
+                return super().fetch_command(subcommand)
+            except SystemExit as unknown:  # it has said so
+                raise SystemExit(2) from unknown
+
+    Utility(arguments).execute()
     return 0
 
 

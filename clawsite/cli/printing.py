@@ -2,6 +2,8 @@
 
 import json
 import re
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, TextIO
 
 from clawsite.client import Event
@@ -14,16 +16,17 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 class AnswerPrinter:
     """Writes the answer as it grows. Feed it a run's events in order.
 
-    On `one_screen` a note ends the line the answer is at; an answer that goes to a file is left as it is.
+    Where both streams lead to `one_place` a note ends the line the answer is at; an answer that goes elsewhere is left as it is,
+    but for the line of a tool call, which comes after a whole message.
     """
 
-    def __init__(self, answer: TextIO, notes: TextIO, *, one_screen: bool = False) -> None:
+    def __init__(self, answer: TextIO, notes: TextIO, *, one_place: bool = False) -> None:
         self.error = ""
         self.aborted = False
         self.usage: dict[str, Any] = {}
         self._answer = answer
         self._notes = notes
-        self._one_screen = one_screen
+        self._one_place = one_place
         self._message = ("", 0)
         self._texts: list[str] = []  # of the messages shown so far
         self._at_line_start = True
@@ -43,7 +46,7 @@ class AnswerPrinter:
 
     def note(self, line: str) -> None:
         """A line about the run, never inside a line of the answer."""
-        if self._one_screen:
+        if self._one_place:
             self.end_line()
         self._notes.write(f"{harmless(line)}\n")
         self._notes.flush()
@@ -73,6 +76,7 @@ class AnswerPrinter:
 
     def _tool(self, data: dict[str, Any]) -> None:
         if data["phase"] == "start":
+            self.end_line()
             self.note(f"· {data['name']} {short(json.dumps(data.get('args', {}), ensure_ascii=False))}")
         elif data["phase"] == "result" and data.get("isError"):
             self.note(f"· {data['name']} failed: {short(result_text(data))}")
@@ -101,6 +105,44 @@ class AnswerPrinter:
         self._answer.write(harmless(text))
         self._answer.flush()
         self._at_line_start = text.endswith("\n") if text else self._at_line_start
+
+
+class EventLines:
+    """Events as lines, in order. The pieces of one text that follow each other are one line, told when something else comes."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._first: Event | None = None
+        self._pieces: list[str] = []
+
+    def show(self, event: Event) -> None:
+        if self._first and _text_of(event) == _text_of(self._first):
+            self._pieces.append(event.data["delta"])
+            return
+        self.end()
+        if _text_of(event):
+            self._first, self._pieces = event, [event.data["delta"]]
+        else:
+            self._print(event)
+
+    def end(self) -> None:
+        """Print the text that has not come to its end."""
+        if first := self._first:
+            self._first = None
+            self._print(replace(first, data={**first.data, "delta": "".join(self._pieces)}))
+
+    def _print(self, event: Event) -> None:
+        moment = datetime.fromtimestamp(event.ts / 1000).isoformat(sep=" ", timespec="milliseconds")
+        self._out.write(f"{event_line(event, moment)}\n")
+        self._out.flush()
+
+
+def _text_of(event: Event) -> tuple[Any, ...] | None:
+    """Which text the event is a piece of; None when it is something else."""
+    data = event.data
+    if "delta" not in data:
+        return None
+    return event.run_id, event.stream, data.get("messageId"), data.get("attempt"), data.get("index")
 
 
 def event_line(event: Event, clock: str) -> str:

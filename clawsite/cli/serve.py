@@ -18,9 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from clawsite.cli import prepared, trouble, welcome
+from clawsite.cli import address, prepared, trouble, welcome
 from clawsite.cli.command import CommandFailed, read_settings
-from clawsite.cli.supervisor import Supervisor
+from clawsite.cli.supervisor import Child, Supervisor
 from clawsite.infra import logs, process
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,11 @@ def run(options: argparse.Namespace) -> int:
         raise CommandFailed("--workers must be at least 1.", code=2)
     settings = read_settings()
     logs.configure("serve", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
-    with hold(settings.HOME / "serve.lock"), listen(settings.HOST, settings.PORT) as listener:
+    with (
+        hold(settings.HOME / "serve.lock"),
+        listen(settings.HOST, settings.PORT) as listener,
+        address.note(settings.HOME, listener),
+    ):
         return Service(settings, listener, options.workers).run()
 
 
@@ -101,8 +105,8 @@ class Service:
         # The children have their own drain time; the margin lets them finish what they do at its end.
         self.supervisor = Supervisor(self.env, settings.DRAIN_SECONDS + 2, on_stop=self._close)
         self.first_steps: dict[str, Any] | None = None
-        self.started = self.web_ready = False
-        self.began = time.monotonic()
+        self.web: Child | None = None
+        self.web_ready = False
 
     def run(self) -> int:
         settings = self.settings
@@ -118,19 +122,19 @@ class Service:
             self.preparing.terminate()
 
     def _start(self) -> None:
-        self.started = True
         ready, tell_ready = os.pipe()
         listener = self.listener.fileno()
-        self.supervisor.watch(ready, lambda: self._on_web_ready(os.read(ready, 64)))
-        self.supervisor.add("web", self._argv("web", "--fd", str(listener), "--ready-fd", str(tell_ready)), [listener, tell_ready])
+        argv = self._argv("web", "--fd", str(listener), "--ready-fd", str(tell_ready))
+        self.web = web = self.supervisor.add("web", argv, [listener, tell_ready])
+        self.supervisor.watch(ready, lambda: self._on_web_ready(os.read(ready, 64), web))
         for number in range(1, self.workers + 1):
             self.supervisor.add("worker" if number == 1 else f"worker-{number}", self._argv("worker"))
 
     def _argv(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "clawsite.cli.main", *arguments]
 
-    def _on_web_ready(self, _told: bytes) -> None:
-        log.info("web is ready", extra={"ms": round((time.monotonic() - self.began) * 1000)})
+    def _on_web_ready(self, _told: bytes, web: Child) -> None:
+        log.info("web is ready", extra={"ms": round((time.monotonic() - web.started_at) * 1000)})
         first = not self.web_ready
         self.web_ready = True
         if first:
@@ -140,7 +144,7 @@ class Service:
         """Run it beside the loop; its lines come in as they are written."""
         env = {**os.environ, "CLAWSITE_GATEWAY_TOKEN": self.settings.GATEWAY_TOKEN}
         # Once web and worker are starting it only finds out what to greet with, and must not keep them from a processor.
-        manner = ["--gently"] if self.started else []
+        manner = ["--gently"] if self.web else []
         preparing = process.spawn(self._argv("prepare", "--json", *manner), env=env, stdout=subprocess.PIPE)
         descriptor = preparing.stdout.fileno() if preparing.stdout else -1
         unread = bytearray()
@@ -176,7 +180,7 @@ class Service:
         if self.first_steps is None:  # it has said why on stderr
             self.supervisor.stop(code or 1)
             return
-        if not self.started:
+        if self.web is None:
             self._start()
         self._welcome()
 

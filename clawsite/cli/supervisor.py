@@ -44,9 +44,11 @@ class Supervisor:
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     _kill_at: float | None = None
 
-    def add(self, name: str, argv: Sequence[str], pass_fds: Sequence[int] = ()) -> None:
+    def add(self, name: str, argv: Sequence[str], pass_fds: Sequence[int] = ()) -> Child:
         """A child to start now and again whenever it dies."""
-        self._children.append(Child(name, argv, pass_fds))
+        child = Child(name, argv, pass_fds)
+        self._children.append(child)
+        return child
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
         """Call back whenever there is something to read; the callback calls `unwatch` at the end of the stream."""

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from clawsite.cli import trouble
+from clawsite.cli import address, trouble
 from clawsite.cli.command import CommandFailed, read_settings
 from clawsite.cli.prepared import require_migrated
 from clawsite.infra import logs, process
@@ -53,11 +53,13 @@ def run(options: argparse.Namespace) -> int:
 
     application = import_string(settings.ASGI_APPLICATION)  # by name: an entry point does not import its sibling
     require_migrated(settings)
-    if options.server == "daphne":
-        listener.close()  # it has shown that the port is free; daphne wants to open its own
-        _serve_daphne(application, host, port)
-    else:
-        _serve_uvicorn(application, listener, settings, options.ready_fd)
+    supervised = options.ready_fd is not None  # `serve` has noted the address itself
+    with contextlib.nullcontext() if supervised else address.note(settings.HOME, listener, give_way=True):
+        if options.server == "daphne":
+            listener.close()  # it has shown that the port is free; daphne wants to open its own
+            _serve_daphne(application, host, port)
+        else:
+            _serve_uvicorn(application, listener, settings, options.ready_fd)
     return 0
 
 

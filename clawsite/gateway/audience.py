@@ -73,7 +73,10 @@ class Audience:
         self.version += 1
 
     async def read_members(self) -> None:
-        members = await self._rows.members(self.users)
+        users = self.users
+        members = await self._rows.members(users)
+        if users != self.users:
+            return  # somebody came or left meanwhile: the answer is about others, and the next poll asks again
         if members is not self._members:
             self._members = members
             self.changed()

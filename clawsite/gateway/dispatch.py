@@ -22,7 +22,6 @@ from clawsite.gateway.registry import Call, Followed, Method
 from clawsite.gateway.runtime import Runtime
 from clawsite.gateway.scopes import grants
 from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
-from clawsite.infra.text import without_nul
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +129,7 @@ class Dispatcher:
         if not grants(authority.scopes, method.scope):
             details = {"code": "MISSING_SCOPE", "missingScope": method.scope, "requiredScopes": [method.scope]}
             raise Forbidden(f"missing scope: {method.scope}", details=details)
-        params = without_nul(request.params or {})
+        params = request.params or {}
         if request.idempotency_key and "idempotencyKey" not in params and "idempotency_key" in method.params.model_fields:
             params = {**params, "idempotencyKey": request.idempotency_key}
         try:

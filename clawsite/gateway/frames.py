@@ -11,6 +11,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from clawsite.infra.text import storable
+
 PROTOCOLS = (1, 3, 4)  # 2 was never spoken by anybody
 NEWEST = PROTOCOLS[-1]
 
@@ -120,6 +122,8 @@ def parse_request(text: str) -> Request:
         value = orjson.loads(text)
     except ValueError as error:  # also a lone surrogate, and nesting deeper than 1,024
         raise BadFrame("invalid frame: not JSON") from error
+    if "\\u0000" in text:  # only then is the whole value walked: a frame may have millions of elements
+        value = storable(value)
     try:
         return Request.model_validate(value)
     except ValidationError as error:

@@ -177,7 +177,7 @@ def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], ses
         "server": {"version": runtime.version, "connId": connection.id, "bootId": runtime.process},
         "features": {"methods": ["connect", *sorted(registry.methods())], "events": sorted(events.EVENTS)},
         "snapshot": {
-            "presence": runtime.presence.entries(),
+            "presence": runtime.presence.entries() if connection.authority.may_read else [],
             "health": health,
             "stateVersion": runtime.versions.wire(),
             "uptimeMs": runtime.uptime_ms,

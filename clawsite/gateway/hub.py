@@ -170,12 +170,13 @@ class Hub:
         try:
             if not stream.opened and not await self._open(stream):
                 return
-            more = True
+            more, heard = True, 0
             while more:
+                heard = max((event["cursor"] for event in stream.waiting), default=0)
                 found, more = await self._rows.events_after(stream.id, stream.head)
                 for event in found:
                     await self._deliver_known(stream, event)
-            await self._deliver_rest(stream)
+            await self._deliver_rest(stream, heard)
         except ClawError as error:
             log.warning("cannot read the events of a session now: %s", error.message, extra={"session": stream.id})
             return
@@ -207,9 +208,12 @@ class Hub:
             stream.views[run] = view
         self._deliver(stream, event)
 
-    async def _deliver_rest(self, stream: Stream) -> None:
-        """What was heard and is not in the rows behind the head either: their hole is real, so it is passed over."""
-        while stream.waiting and stream.cannot_take(stream.waiting[0]):
+    async def _deliver_rest(self, stream: Stream, heard: int) -> None:
+        """What had been heard before the rows were read and is not among them: their hole is real, so it is passed over.
+
+        What has been heard since then is another matter: the rows may have all of it by now, and are read again.
+        """
+        while stream.waiting and stream.waiting[0]["cursor"] <= heard and stream.cannot_take(stream.waiting[0]):
             event = stream.waiting.pop(0)
             if event["cursor"] > stream.head and event["data"] is not None:
                 await self._deliver_known(stream, event)

@@ -13,7 +13,6 @@ TICK_SECONDS = 15.0  # a client calls the connection stalled after two of these 
 HEALTH_SECONDS = 60.0
 PRESENCE_PAUSE_SECONDS = 1.0  # at most one presence event in this time, however many come and go
 RECHECK_SECONDS = 60.0  # a socket's account, token or sign-in is looked at again at least this often
-MEMBERS_SECONDS = 1.0  # how long a removed member may still see a session if the hint about it was lost
 
 REQUESTS_IN_FLIGHT = 64
 SLOT_SECONDS = 2.0  # a burst waits so long for an answer to make room; only then is a request refused

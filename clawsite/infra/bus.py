@@ -38,6 +38,8 @@ async def start() -> None:
     if _loop is not None:
         return
     _loop = asyncio.get_running_loop()
+    with _lock:
+        _waiting.clear()  # of a loop that closed before it could take them
     _transport = _make_transport()
     await _transport.start()
 

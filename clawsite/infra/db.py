@@ -10,6 +10,7 @@ import functools
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 READERS = 4
+ASK_AFTER_SECONDS = 2.0
 MOST_IN_ONE_COMMIT = 64  # keeps a transaction below some 5 ms, so that another process never waits long for SQLite's lock
 
 
@@ -82,10 +84,20 @@ def explain(error: DatabaseError) -> ClawError | None:
 
 
 def _on_reader(fn: Callable[..., T], args: Any, kwargs: Any) -> T:
+    _drop_if_dead()
     try:
         return fn(*args, **kwargs)
     except DatabaseError as error:
         raise _after_fault(error) from error
+
+
+def _drop_if_dead() -> None:
+    """After a pause, see whether the connection outlived it: a server that was restarted closed it."""
+    now, used = time.monotonic(), getattr(_last, "used", 0.0)
+    _last.used = now
+    idle = used and now - used > ASK_AFTER_SECONDS
+    if idle and connection.connection is not None and connection.vendor == "postgresql" and not connection.is_usable():
+        connection.close()
 
 
 def _after_fault(error: DatabaseError) -> Exception:
@@ -128,6 +140,7 @@ class _Writer:
                 except queue.Empty:
                     break
             operations = [operation for operation in batch if operation is not None]
+            _drop_if_dead()
             for group in _groups(operations):
                 _commit(group)
                 _tell(group)
@@ -189,6 +202,7 @@ def _resolve(operations: list[_Operation]) -> None:
 
 
 _starting = threading.Lock()
+_last = threading.local()  # when this thread last used its connection
 _reader_pool: ThreadPoolExecutor | None = None
 _writer_thread: _Writer | None = None
 

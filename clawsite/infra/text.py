@@ -3,13 +3,25 @@
 from typing import Any
 
 
-def without_nul(value: Any) -> Any:
-    """The same JSON value without NUL characters: PostgreSQL stores none, and no one means any."""
+def storable(value: Any) -> Any:
+    """The same JSON value without NUL (PostgreSQL stores none) and without half characters (no encoding has them)."""
     match value:
         case str():
-            return value.replace("\0", "") if "\0" in value else value
+            return _storable_text(value)
         case dict():
-            return {without_nul(key): without_nul(each) for key, each in value.items()}
+            return {storable(key): storable(each) for key, each in value.items()}
         case list() | tuple():
-            return [without_nul(each) for each in value]
+            return [storable(each) for each in value]
     return value
+
+
+def _storable_text(text: str) -> str:
+    if "\0" in text:
+        text = text.replace("\0", "")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text

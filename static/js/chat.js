@@ -4,10 +4,12 @@ import { SessionFeed } from "./feed.js";
 import { Gateway, randomId } from "./gateway.js";
 import { SessionList } from "./session_list.js";
 import { fill, Transcript } from "./transcript.js";
+import { Unsent } from "./unsent.js";
 
 const MAIN = "agent:main:main";
 const AT_THE_END = 120; // pixels: nearer than this to the last line counts as reading along
 const RETRY_MS = 2000;
+const BARRED_MS = 5000; // how often an account that may not chat asks whether it may by now
 
 const words = document.getElementById("words").dataset;
 const at = (id) => document.getElementById(id);
@@ -16,7 +18,8 @@ let feed = null;
 let countdown = null;
 let writable = true;
 let stopping = false;
-const unsent = new Map(); // run id → {sessionKey, message}: sent, and not yet known to have arrived
+let barred = null; // the timer of asking again, while the account may not even read
+const unsent = new Unsent(at("main").dataset.account);
 
 const gateway = new Gateway({
   url: `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws`,
@@ -49,15 +52,19 @@ function showState(state) {
 }
 
 function connected(hello) {
-  writable = hello.auth.scopes.includes("operator.write");
+  const { scopes } = hello.auth;
+  writable = scopes.includes("operator.write");
   at("message").disabled = at("send").disabled = !writable;
-  problem(writable ? "" : words.readOnly);
+  clearTimeout(barred);
+  barred = null;
+  problem(writable ? "" : scopes.includes("operator.read") ? words.readOnly : words.mayNotChat);
   sync();
   list.refresh();
-  unsent.forEach((params, runId) => deliver(runId, params));
+  if (writable) for (const [runId, params] of unsent.list()) deliver(runId, params);
 }
 
 function receive(name, payload) {
+  unsent.remove(payload.runId); // it has become a run, also if the answer that says so was lost
   if (payload.cursor) follow(() => feed.take(payload));
   // Titles, order and previews change when a run begins or ends, and when a session is made, named or deleted.
   if (/^sessions?\b/.test(name) || ["accepted", "end", "error"].includes(payload.data?.phase)) list.refresh();
@@ -72,14 +79,26 @@ function open() {
   at("welcome").hidden = true;
   feed = new SessionFeed({ gateway, sessionKey, onHistory: showHistory, onEvent: showEvent });
   list.show(sessionKey);
+  showUnsent();
   if (gateway.ready) sync();
 }
 
 function showHistory(history) {
   transcript.show(history);
-  for (const [runId, sent] of unsent) if (sent.sessionKey === feed.sessionKey) transcript.asked(runId, sent.message);
+  showUnsent();
   at("welcome").hidden = !transcript.isEmpty;
   toTheEnd();
+}
+
+function showUnsent() {
+  for (const [runId, { message }] of unsent.list(feed.sessionKey)) {
+    if (transcript.knows(runId)) unsent.remove(runId);
+    else transcript.asked(runId, message, sendingNote());
+  }
+}
+
+function sendingNote() {
+  return gateway.ready ? words.sending : words.notSentYet;
 }
 
 function showEvent(payload) {
@@ -95,7 +114,17 @@ function toTheEnd() {
 }
 
 function sync() {
-  follow(() => feed.sync());
+  follow(async () => {
+    await feed.sync();
+    if (barred) gateway.renew(); // it may read by now: hello-ok says what else
+  });
+}
+
+/** The account may not chat. The server says nothing when that changes, so ask. */
+function wait() {
+  problem(words.mayNotChat);
+  clearTimeout(barred);
+  barred = setTimeout(() => gateway.ready && sync(), BARRED_MS);
 }
 
 /** Losing the connection in between is no news: the next one starts again. */
@@ -104,6 +133,7 @@ async function follow(step) {
     await step();
   } catch (error) {
     if (error.code === "DISCONNECTED") return;
+    if (error.details?.code === "MISSING_SCOPE") return wait();
     problem(fill(words.notLoaded, reason(error)));
     if (error.retryable) setTimeout(() => gateway.ready && sync(), error.retryAfterMs ?? RETRY_MS);
   }
@@ -127,23 +157,27 @@ function send(message) {
   const runId = randomId();
   const params = { sessionKey: feed.sessionKey, message };
   at("welcome").hidden = true;
-  transcript.asked(runId, message);
+  transcript.asked(runId, message, sendingNote());
   toTheEnd();
-  unsent.set(runId, params);
+  unsent.add(runId, params);
   if (gateway.ready) deliver(runId, params);
 }
 
 /** The run's id is the idempotency key, so sending again after a break never makes a second run. */
-async function deliver(runId, params) {
+async function deliver(runId, { sessionKey, message }) {
+  transcript.mark(runId, words.sending);
   try {
-    const answer = await gateway.request("chat.send", { ...params, idempotencyKey: runId });
-    unsent.delete(runId);
-    if (!answer.runId) transcript.unsend(runId); // a command such as /stop: done, and no run
+    const answer = await gateway.request("chat.send", { sessionKey, message, idempotencyKey: runId });
+    unsent.remove(runId);
+    transcript.mark(runId, words.queued);
+    // A command such as /stop is done and no run; a run that had ended before stands in the history.
+    if (!answer.runId || answer.status === "ok") transcript.unsend(runId);
   } catch (error) {
-    if (error.code === "DISCONNECTED" || error.code === "TIMEOUT") return; // the next connection sends it again
-    unsent.delete(runId);
-    if (params.sessionKey === feed.sessionKey && !transcript.unsend(runId)) return;
-    at("message").value ||= params.message;
+    if (error.code === "DISCONNECTED") return transcript.mark(runId, words.notSentYet); // the next connection sends it again
+    if (error.code === "TIMEOUT") return gateway.ready && unsent.has(runId) && deliver(runId, { sessionKey, message });
+    unsent.remove(runId);
+    if (sessionKey === feed.sessionKey && !transcript.unsend(runId)) return;
+    at("message").value = [at("message").value, message].filter(Boolean).join("\n"); // given back, beside what was written since
     grow();
     problem(fill(words.notSent, reason(error)));
   }
@@ -171,6 +205,7 @@ async function stop() {
 }
 
 function reason(error) {
+  if (error.details?.code === "MISSING_SCOPE") return error.details.missingScope === "operator.write" ? words.readOnly : words.mayNotChat;
   return { DISCONNECTED: words.notConnected, TIMEOUT: words.timedOut }[error.code] ?? error.message;
 }
 

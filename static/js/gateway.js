@@ -57,6 +57,11 @@ export class Gateway {
     this.#open();
   }
 
+  /** Connect anew, because hello-ok would say something else by now. */
+  renew() {
+    if (this.ready) this.#giveUp("renew");
+  }
+
   /** Ask and get the answer's payload. Rejects with a GatewayError, also when the connection ends first. */
   request(method, params = {}, { timeoutMs = REQUEST_MS } = {}) {
     if (!this.ready) return Promise.reject(disconnected());

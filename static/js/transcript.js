@@ -4,6 +4,8 @@
  * Words of people, agents and tools are data: they enter the page as text nodes only, never as markup.
  */
 
+const STOPPED = ["rpc", "stop", "session-reset", "session-delete"]; // why a run was aborted; any other reason is a failure
+
 export class Transcript {
   /** onRuns(number) is told how many runs are unfinished; onAnswer(text) hears each finished answer. */
   constructor({ root, words, onRuns, onAnswer }) {
@@ -29,25 +31,37 @@ export class Transcript {
     this.clear();
     messages.forEach((message) => this.#stored(message));
     if (active) {
-      this.#begin(active.runId, this.words.working);
+      this.#begin(active.runId, this.words.working).told = true;
       if (active.messageId && (active.text || active.thinking)) {
         const message = this.#message(active.runId, active.messageId);
+        message.attempt = null; // whichever goes on
         write(message.answer, 0, active.text);
         this.#think(message, 0, active.thinking);
       }
     }
-    for (const run of queued) this.asked(run.runId, run.text);
+    for (const run of queued) this.#accepted(run.runId, run.text);
     for (const [runId, { box }] of this.runs) if (!this.unfinished.has(runId)) this.#settleTools(box);
   }
 
   /** Somebody's message, shown once however often it is told: by us when sending, then by the server. */
-  asked(runId, text) {
-    const run = this.#begin(runId, this.words.queued);
+  asked(runId, text, note) {
+    const run = this.#begin(runId, note);
     if (run.asked) return;
     run.asked = true;
     const article = copyOf("user-message");
     article.querySelector(".text").textContent = text;
     run.box.prepend(article);
+  }
+
+  /** The server has told of this run. */
+  knows(runId) {
+    return Boolean(this.runs.get(runId)?.told);
+  }
+
+  /** How far the sending of a message has come; what the server tells of its run counts for more. */
+  mark(runId, note) {
+    const run = this.runs.get(runId);
+    if (run && !run.told) run.note.textContent = note;
   }
 
   /** Take back a message that never became a run. False when it did: its own events tell how it ended. */
@@ -73,7 +87,7 @@ export class Transcript {
     const { words } = this;
     switch (data.phase) {
       case "accepted":
-        return this.asked(runId, data.prompt);
+        return this.#accepted(runId, data.prompt);
       case "start":
       case "resume":
         return this.#note(runId, words.working);
@@ -90,7 +104,14 @@ export class Transcript {
     }
   }
 
+  #accepted(runId, text) {
+    this.#run(runId).told = true;
+    this.asked(runId, text, this.words.queued);
+    this.#note(runId, this.words.queued);
+  }
+
   #assistant(runId, data) {
+    if (data.reset) return this.#void(data.messageId);
     const message = this.#message(runId, data.messageId);
     if (data.final) {
       this.#settle(message, data.message);
@@ -98,7 +119,7 @@ export class Transcript {
     }
     if (message.final) return;
     this.#attempt(message, data.attempt);
-    if (!data.reset) write(message.answer, data.offset, data.delta);
+    write(message.answer, data.offset, data.delta);
   }
 
   #thinking(runId, data) {
@@ -108,12 +129,22 @@ export class Transcript {
     this.#think(message, data.offset, data.delta);
   }
 
+  /** What was streamed of a message is void. The next attempt may have another id, so nothing of this one stays. */
+  #void(messageId) {
+    const message = this.messages.get(messageId);
+    if (!message || message.final) return;
+    message.article.remove();
+    this.messages.delete(messageId);
+  }
+
   /** Another attempt at the same message begins with nothing. */
   #attempt(message, attempt) {
+    message.attempt ??= attempt;
     if (attempt === message.attempt) return;
     message.attempt = attempt;
     write(message.answer, 0, "");
     write(message.thinking, 0, "");
+    message.article.querySelector(".thinking").hidden = true;
   }
 
   #think(message, offset, text) {
@@ -161,6 +192,7 @@ export class Transcript {
   /** A message of the transcript, in its wire form. */
   #stored(message) {
     const { role, runId, messageId, content } = message;
+    if (runId) this.#run(runId).told = true;
     if (role === "user") {
       const article = copyOf("user-message");
       article.querySelector(".text").textContent = textOf(content);
@@ -169,11 +201,22 @@ export class Transcript {
     } else if (role === "assistant") {
       this.#settle(this.#message(runId, messageId), message);
       for (const block of blocks(content)) if (block.type === "toolCall") this.#card(runId, block.id, block.name, block.arguments);
+      if (isUnfinished(message)) this.#unfinished(runId, message.stopReason);
     } else if (role === "toolResult") {
       const refused = message.details?.code === "tool_not_allowed";
       const card = this.#card(runId, message.toolCallId, message.toolName, null);
       this.#result(card, content, message.isError, refused ? { verdict: "refused", layer: message.details.layer } : null);
     }
+  }
+
+  /** The words that the end of the run had when it was live, as far as they are stored. */
+  #unfinished(runId, reason) {
+    const { words } = this;
+    const stopped = STOPPED.includes(reason);
+    const note = runId ? this.#run(runId).note : copyOf("run-note");
+    if (!runId) this.root.append(note);
+    note.textContent = stopped ? words.aborted : fill(words.failed, words[wordFor(reason)] ?? words.failedOtherwise);
+    note.classList.toggle("bad", !stopped);
   }
 
   #message(runId, messageId) {
@@ -275,6 +318,16 @@ function blocks(content) {
 
 function textOf(content) {
   return blocks(content).filter((block) => block.type === "text").map((block) => block.text).join("\n");
+}
+
+/** A model's whole answer names its model and usage. `stopReason` alone does not tell: "stop" is also the command's. */
+function isUnfinished({ stopReason, model, usage }) {
+  return Boolean(stopReason) && stopReason !== "injected" && !model && !usage;
+}
+
+/** rate_limit → failedRateLimit, its name among the words. */
+function wordFor(reason) {
+  return "failed" + reason.split("_").map((part) => part.charAt(0).toUpperCase() + part.slice(1)).join("");
 }
 
 export function fill(words, value) {

@@ -6,9 +6,10 @@ import pytest
 from django.db import connection, transaction
 
 from clawsite.infra.errors import Conflict, NotFound, QueueFull
-from sessions_app import hot_sql, queue, runs, tool_calls
-from sessions_app.journal import NewEvent
+from sessions_app import hot_sql, queue, runs, selectors, sessions, tool_calls
+from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Lane, Run, Session, TranscriptEntry
+from sessions_app.transcript import model_history
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -245,3 +246,56 @@ def test_seq_and_cursor_have_no_holes(user, session_of):
 
 def test_the_database_clock_is_a_clock():
     assert abs(hot_sql.db_now() - __import__("time").time()) < 60
+
+
+def test_time_without_a_worker_is_not_running_time(user, session_of):
+    accept(user, session_of(user), "k1")
+    (claimed,) = claim()
+    with transaction.atomic():
+        queue.give_back([claimed])
+    Run.objects.filter(pk=claimed.pk).update(claimed_at=hot_sql.db_now() - 43_200)  # half a day later
+    with transaction.atomic():
+        (next_owner,) = queue.rescue("w2", 5)
+    assert next_owner.running_seconds < 3600
+
+
+def test_a_long_run_keeps_its_own_beginning_in_the_models_history(user, session_of):
+    session = session_of(user)
+    accept(user, session, "k1", "the question")
+    (claimed,) = claim()
+    answers = [NewEntry("message", "assistant", [{"type": "text", "text": "x"}], f"x{n}", f"m{n}") for n in range(450)]
+    with transaction.atomic():
+        queue.step(claimed, entries=answers)
+    history = model_history(session.pk, 1, claimed.pk)
+    assert (len(history), history[0].text, history[-1].text) == (451, "the question", "x449")
+
+
+def test_words_put_in_meanwhile_do_not_seem_to_answer_the_run(user, session_of):
+    session = session_of(user)
+    accept(user, session, "k1", "the question")
+    (claimed,) = claim()
+    sessions.inject_message(user, session, "by the way")
+    assert [entry.text for entry in model_history(session.pk, 1, claimed.pk)] == ["by the way", "the question"]
+
+
+def test_after_a_reset_the_list_shows_nothing_of_what_was_said_before(user, session_of):
+    session = session_of(user)
+    sessions.inject_message(user, session, "old words")
+    sessions.reset_session(user, session)
+    (row,) = selectors.list_sessions(user, include_last=True).rows
+    assert "lastMessagePreview" not in row
+
+
+def test_a_run_can_be_asked_for_after_its_session_was_deleted(user, person, session_of):
+    session = session_of(user)
+    accept(user, session, "k1")
+    sessions.delete_session(user, session)
+    assert selectors.run_state(user, "k1").status == "aborted"
+    with pytest.raises(NotFound):
+        selectors.run_state(person(), "k1")
+
+
+def test_long_prompts_that_wait_do_not_fill_a_reply(user, session_of):
+    session = session_of(user)
+    accept(user, session, "k1", "y" * 100_000)
+    assert len(selectors.history(session, limit=10).queued[0]["text"]) == selectors.QUEUED_CHARACTERS

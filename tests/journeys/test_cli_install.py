@@ -23,7 +23,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of an installation that is ready to be served."""
-    env = environment(CLAWSITE_HOME=str(tmp_path_factory.mktemp("home")))
+    env = environment(CLAWSITE_HOME=str(tmp_path_factory.mktemp("home")), CLAWSITE_PORT=str(free_port()))
     os.chmod(env["CLAWSITE_HOME"], 0o700)
     assert claw("prepare", env=env).code == 0
     return env
@@ -77,7 +77,7 @@ def test_each_command_is_a_django_command_too(name) -> None:
 
 def test_an_unknown_command_is_refused(env) -> None:
     outcome = claw("sreve", env=env)
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "Unknown command: 'sreve'" in outcome.err
 
 
@@ -107,7 +107,7 @@ def test_doctor_finds_a_fresh_installation_well_enough_to_start(prepared) -> Non
     assert code == 0
     assert {name for name, finding in found.items() if finding["level"] == "fail"} == set()
     assert found["database"]["level"] == "ok"
-    assert (found["worker"]["level"], found["people"]["level"]) == ("warn", "warn")
+    assert (found["worker"]["level"], found["people"]["level"], found["gateway"]["level"]) == ("warn", "warn", "warn")
     assert all(finding["todo"] for finding in found.values() if finding["level"] != "ok")
 
 
@@ -116,6 +116,17 @@ def test_doctor_in_words_has_a_line_for_each_check(prepared) -> None:
     marks = [line.split()[0] for line in outcome.out.splitlines() if not line.startswith(" ")]
     assert set(marks) <= {"ok", "warn", "FAIL"}
     assert len(marks) >= 15
+
+
+def test_doctor_names_the_gateway_that_listens_elsewhere(prepared) -> None:
+    note = Path(prepared["CLAWSITE_HOME"], "address")
+    note.write_text("ws://127.0.0.1:1234/ws\n")
+    try:
+        _, found = findings(prepared)
+    finally:
+        note.unlink()
+    assert f"nothing answers at ws://127.0.0.1:{prepared['CLAWSITE_PORT']}/ws" in found["gateway"]["text"]
+    assert "ws://127.0.0.1:1234/ws" in found["gateway"]["todo"]
 
 
 @pytest.mark.parametrize("command", ["web", "worker"])

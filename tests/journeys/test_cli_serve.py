@@ -51,6 +51,10 @@ class Served:
             assert time.monotonic() < give_up, f"it did not happen:\n{self.text()}\n{''.join(self.err)}"
             time.sleep(0.02)
 
+    def times_to_ready(self) -> list[int]:
+        """Milliseconds each web process took."""
+        return [int(line.rsplit("ms=", 1)[1]) for line in self.err if "web is ready" in line]
+
     def until_running(self) -> "Served":
         self.until(lambda: "Stop " in self.text())
         return self
@@ -108,6 +112,28 @@ def test_the_state_directory_is_private_from_the_start(served: Served) -> None:
         assert (served.home / name).stat().st_mode & 0o077 == 0
 
 
+def test_commands_find_it_by_the_state_directory_alone(served: Served) -> None:
+    env = environment(CLAWSITE_HOME=str(served.home))
+    assert claw("call", "health", env=env).code == 0
+    assert f"answers at ws://127.0.0.1:{served.port}/ws" in claw("doctor", env=env).out
+    web = start("web", "--port", str(free_port()), env=served.env)  # one more beside it
+    assert web.stderr is not None
+    assert any("listening at" in line for line in web.stderr)
+    web.terminate()
+    web.communicate(timeout=PATIENCE)
+    assert claw("call", "health", env=env).code == 0
+    served.process.send_signal(signal.SIGTERM)
+    served.process.wait(PATIENCE)
+    assert not (served.home / "address").exists()
+    alone = start("web", "--port", str(served.port), env=env)
+    assert alone.stderr is not None
+    assert any("listening at" in line for line in alone.stderr)
+    assert claw("call", "health", env=env).code == 0
+    alone.terminate()
+    alone.communicate(timeout=PATIENCE)
+    assert not (served.home / "address").exists()
+
+
 def test_two_on_one_state_directory_are_refused_by_the_name_of_the_first(served: Served) -> None:
     outcome = claw("serve", env={**served.env, "CLAWSITE_PORT": str(free_port())})
     assert outcome.code == 1
@@ -151,6 +177,9 @@ def test_a_dead_child_is_started_again_and_clients_that_dial_meanwhile_only_wait
         served.until(lambda role=role, before=before: served.children().get(role) and served.children()[role].pid != before)
         served.until(lambda: any("starting it again" in line for line in served.err))
         assert served.health()["ok"]  # dialled at once: the supervisor keeps the port open while web is away
+    served.until(lambda: len(served.times_to_ready()) == 2)
+    lived = (time.time() - psutil.Process(served.process.pid).create_time()) * 1000
+    assert sum(served.times_to_ready()) < lived  # each counts from the start of its own process
 
 
 def test_a_second_signal_kills_at_once(served: Served) -> None:

@@ -3,11 +3,13 @@
 import itertools
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 
-from tests.journeys.claw import Outcome, claw, environment, start
+from tests.journeys.claw import PROJECT, Outcome, claw, environment, start
 from tests.services import free_port
 from tests.stack import Stack
 
@@ -41,6 +43,16 @@ def test_agent_shows_tool_calls_on_stderr(run, session) -> None:
     assert outcome.out.strip() == "done"
     assert '· read {"path": "missing.txt"}' in outcome.err
     assert "· read failed:" in outcome.err
+
+
+def test_agent_puts_tool_calls_on_lines_of_their_own_where_both_streams_are_one_file(env, session, tmp_path) -> None:
+    with open(tmp_path / "both", "w") as both:
+        message = '[[text="I look."]] [[tool=read args={"path":"missing.txt"}]]'
+        argv = [sys.executable, "-m", "clawsite.cli.main", "agent", message, "--session", session]
+        subprocess.run(argv, cwd=PROJECT, env=env, stdout=both, stderr=both, timeout=60, check=True)
+    lines = (tmp_path / "both").read_text().splitlines()
+    assert all(line.startswith("·") for line in lines if "·" in line), lines
+    assert any(line.startswith("· read {") for line in lines), lines
 
 
 def test_agent_reads_the_message_from_stdin(run, session) -> None:
@@ -114,6 +126,34 @@ def test_logs_follow_goes_on_over_a_restart_of_the_web_process(live: Stack, env,
     assert following.returncode == 130
 
 
+def test_logs_show_a_streamed_text_as_one_line(run, session) -> None:
+    run("agent", "[[tokens=40 delay_ms=5]]", "--session", session)
+    lines = [line.split(maxsplit=4)[3:] for line in run("logs", "--session", session).out.splitlines()]
+    texts = [what for stream, what in lines if stream == "assistant" and what.startswith('"')]
+    assert [json.loads(text).split() for text in texts] == [[f"w{n}" for n in range(40)]]
+
+
+def test_logs_followed_by_a_short_name_show_what_happens_in_a_session_that_is_new(env, run, session) -> None:
+    name = session.rsplit(":", 1)[1]
+    with start("logs", "--session", name, "--follow", env=env) as following:
+        assert following.stdout is not None
+        assert following.stderr is not None
+        assert f"there is no session {session} yet" in following.stderr.readline()
+        run("agent", "[[tokens=40 delay_ms=5]]", "--session", session)
+        lines = [following.stdout.readline()]
+        while " lifecycle end" not in lines[-1]:
+            lines.append(following.stdout.readline())
+        following.send_signal(signal.SIGINT)
+        following.communicate(timeout=60)
+    assert sum(' assistant "' in line for line in lines) == 1
+
+
+def test_logs_of_a_session_that_is_not_there_say_so(run) -> None:
+    outcome = run("logs", "--session", "nope")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("claw: there is no session agent:main:nope yet")
+
+
 def test_call_prints_the_payload_as_json(run) -> None:
     outcome = run("call", "health")
     assert outcome.code == 0
@@ -162,6 +202,15 @@ def test_where_no_gateway_runs_the_exit_code_is_3_and_the_way_out_is_said(env, c
     assert outcome.code == 3
     assert "claw serve" in outcome.err
     assert "Traceback" not in outcome.err
+
+
+def test_the_address_of_a_page_will_do_and_nonsense_is_wrong_usage(live: Stack, env) -> None:
+    elsewhere = {**env, "CLAWSITE_PORT": str(free_port())}
+    assert claw("call", "health", "--url", live.url, env=elsewhere).code == 0
+    refused = claw("agent", "--url", "http://127.0.0.1:1", "hi", env=env)
+    assert (refused.code, refused.err.count("\n")) == (3, 1)
+    nonsense = claw("agent", "--url", "127.0.0.1:8765", "hi", env=env)
+    assert (nonsense.code, nonsense.err.count("\n")) == (2, 1)
 
 
 def test_without_a_token_it_says_where_one_would_be(tmp_path) -> None:

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from clawsite.cli.printing import AnswerPrinter, event_line
+from clawsite.cli.printing import AnswerPrinter, EventLines, event_line
 from clawsite.client import Event
 
 
 class Screen:
-    def __init__(self, one_screen: bool = True) -> None:
+    def __init__(self, one_place: bool = True) -> None:
         self.answer, self.notes = io.StringIO(), io.StringIO()
-        self.printer = AnswerPrinter(self.answer, self.notes, one_screen=one_screen)
+        self.printer = AnswerPrinter(self.answer, self.notes, one_place=one_place)
 
     def show(self, stream: str, **data: Any) -> None:
         self.printer.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))
@@ -45,11 +45,18 @@ def test_tool_calls_are_notes_on_lines_of_their_own(screen: Screen) -> None:
 
 
 def test_notes_leave_an_answer_alone_that_goes_elsewhere() -> None:
-    screen = Screen(one_screen=False)
+    screen = Screen(one_place=False)
     screen.says("Hel")
     screen.printer.note("· connection lost; resuming")
     screen.says("lo")
     assert screen.answer.getvalue() == "Hello"
+
+
+def test_a_tool_call_ends_the_line_of_an_answer_that_goes_elsewhere_too() -> None:
+    screen = Screen(one_place=False)
+    screen.says("Let me look.")
+    screen.show("tool", phase="start", name="glob", toolCallId="c", args={})
+    assert screen.answer.getvalue() == "Let me look.\n"
 
 
 def test_an_attempt_that_broke_off_is_void(screen: Screen) -> None:
@@ -95,3 +102,39 @@ def test_escape_sequences_do_not_reach_the_terminal(screen: Screen) -> None:
 def test_every_event_is_one_readable_line(stream: str, data: dict[str, Any], line: str) -> None:
     event = Event("agent:main:main", 4, 0, stream, data, "0123456789", 1)
     assert event_line(event, "12:00:00") == f"12:00:00 01234567 {stream:<9} {line}"
+
+
+class Log:
+    def __init__(self) -> None:
+        self.out = io.StringIO()
+        self.lines = EventLines(self.out)
+
+    def tell(self, stream: str, **data: Any) -> None:
+        self.lines.show(Event("agent:main:main", 1, 0, stream, data, "run", 1))
+
+    def told(self) -> list[str]:
+        """Without time and run."""
+        return [line.split(maxsplit=3)[3] for line in self.out.getvalue().splitlines()]
+
+
+def test_the_pieces_of_a_text_are_one_line_once_something_else_comes() -> None:
+    log = Log()
+    log.tell("thinking", messageId="m1", attempt=1, delta="h")
+    log.tell("thinking", messageId="m1", attempt=1, delta="m")
+    log.tell("assistant", messageId="m1", attempt=1, delta="Hel")
+    assert log.told() == ['thinking  "hm"']
+    log.tell("assistant", messageId="m1", attempt=1, delta="lo")
+    log.tell("assistant", messageId="m1", attempt=1, final=True, message={})
+    assert log.told() == ['thinking  "hm"', 'assistant "Hello"', "assistant message stored"]
+
+
+def test_texts_of_other_messages_attempts_and_calls_stay_apart() -> None:
+    log = Log()
+    log.tell("assistant", messageId="m1", attempt=1, delta="a")
+    log.tell("assistant", messageId="m1", attempt=2, delta="b")
+    log.tell("assistant", messageId="m2", attempt=1, delta="c")
+    log.tell("toolcall", messageId="m2", attempt=1, delta="d", index=0)
+    log.tell("toolcall", messageId="m2", attempt=1, delta="e", index=1)
+    log.lines.end()
+    log.lines.end()
+    assert [line[-3:] for line in log.told()] == ['"a"', '"b"', '"c"', '"d"', '"e"']

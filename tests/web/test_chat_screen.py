@@ -22,16 +22,20 @@ def gateway(page: Page) -> FakeGateway:
 @pytest.fixture
 def chat(page: Page, gateway: FakeGateway, site: str, user: User) -> Page:
     """The page, signed in and not yet opened."""
-    client = Client()
-    client.force_login(user)
-    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
-    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site}])
+    sign_in(page, site, user)
     return page
 
 
 @pytest.fixture
 def opened(chat: Page, site: str) -> Page:
     return open_page(chat, site)
+
+
+def sign_in(page: Page, site: str, user: User) -> None:
+    client = Client()
+    client.force_login(user)
+    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
+    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site}])
 
 
 def open_page(page: Page, site: str) -> Page:
@@ -342,14 +346,151 @@ def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_key(opened
     assert first == second
 
 
+def away(params: dict[str, Any]) -> dict[str, Any]:
+    raise Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=500)
+
+
+def kept(page: Page) -> list[str]:
+    names: list[str] = page.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('clawsite.unsent.'))")
+    return names
+
+
+def test_a_message_written_without_a_connection_says_so_and_outlives_a_reload(opened: Page, gateway: FakeGateway) -> None:
+    hello, note = gateway.answers["connect"], opened.locator(".run .note")
+    gateway.answers["connect"] = away
+    gateway.drop()
+    expect(opened.locator("#connection")).not_to_have_text("Connected")
+    send(opened, "Later")
+    expect(note).to_have_text("Not sent yet: no connection")
+    (name,) = kept(opened)
+    opened.reload()
+    expect(opened.locator(".message.user .text")).to_have_text("Later")
+    expect(note).to_have_text("Not sent yet: no connection")
+    assert gateway.calls("chat.send") == []
+    gateway.answers["connect"] = hello
+    expect(note).to_have_text("Queued")
+    (sent,) = gateway.until_asked("chat.send")
+    assert sent == {"sessionKey": KEY, "message": "Later", "idempotencyKey": name.rsplit(".", 1)[-1]}
+    assert kept(opened) == []
+
+
+def test_a_message_that_arrived_before_the_reload_is_shown_once_and_as_it_ended(opened: Page, gateway: FakeGateway) -> None:
+    answered, gateway.answers["chat.send"] = gateway.answers["chat.send"], None
+    send(opened, "Hi")
+    (sent,) = gateway.until_asked("chat.send")
+    expect(opened.locator(".run .note")).to_have_text("Sending…")
+    stored = [
+        {"role": "user", "messageId": "u1", "runId": sent["idempotencyKey"], "content": "Hi"},
+        {**STORED_ANSWER, "runId": sent["idempotencyKey"], "stopReason": "stop", "model": "m", "usage": {}},
+    ]
+    gateway.answers["chat.history"] = lambda params: gateway.history(stored)
+    gateway.answers["chat.send"] = answered
+    opened.reload()
+    expect(answers(opened)).to_have_text("Hello")
+    expect(opened.locator(".message.user")).to_have_count(1)
+    expect(opened.locator("#stop")).to_be_hidden()
+    assert {params["idempotencyKey"] for params in gateway.calls("chat.send")} == {sent["idempotencyKey"]}
+    assert kept(opened) == []
+
+
+def test_a_kept_message_that_is_refused_is_given_back_and_forgotten(opened: Page, gateway: FakeGateway) -> None:
+    def full(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("QUEUE_FULL", "you have 100 unfinished runs")
+
+    gateway.answers["chat.send"] = None
+    send(opened, "One more")
+    gateway.until_asked("chat.send")
+    gateway.answers["chat.send"] = full
+    opened.reload()
+    expect(opened.get_by_role("alert")).to_have_text("Not sent: you have 100 unfinished runs")
+    expect(opened.get_by_label("Message")).to_have_value("One more")
+    assert kept(opened) == []
+
+
+def test_another_account_on_the_same_browser_does_not_send_what_was_kept(
+    opened: Page, gateway: FakeGateway, site: str, person: Any
+) -> None:
+    gateway.answers["chat.send"] = None
+    send(opened, "Mine alone")
+    gateway.until_asked("chat.send")
+    sign_in(opened, site, person())
+    open_page(opened, site)
+    expect(opened.locator("#welcome")).to_be_visible()
+    assert len(gateway.calls("chat.send")) == 1
+    assert len(kept(opened)) == 1
+
+
+UNFINISHED = {
+    ("rpc", False): "Stopped.",
+    ("stop", False): "Stopped.",
+    ("rate_limit", False): "Failed: the model was asked too often",
+    ("never_heard_of", False): "Failed: the answer is not complete",
+    ("stop", True): "",
+    ("injected", False): "",
+}
+
+
+@pytest.mark.parametrize(("reason", "whole"), UNFINISHED)
+def test_an_unfinished_answer_does_not_look_complete_after_a_reload(
+    chat: Page, gateway: FakeGateway, site: str, reason: str, whole: bool
+) -> None:
+    by_model = {"provider": "p", "model": "m", "usage": {"input": 1}} if whole else {}
+    gateway.answers["chat.history"] = lambda params: gateway.history([{**STORED_ANSWER, "stopReason": reason, **by_model}])
+    open_page(chat, site)
+    expect(answers(chat)).to_have_text("Hello")
+    expect(chat.locator(".run .note")).to_have_text(UNFINISHED[reason, whole])
+    expect(chat.locator("#stop")).to_be_hidden()
+
+
+def test_nothing_stays_of_an_answer_whose_worker_died(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
+    gateway.says("r1", "Half", 0)
+    expect(answers(opened)).to_have_text("Half")
+    gateway.tell("r1", "assistant", messageId="m1", attempt=2, reset=True)
+    gateway.says("r1", "Whole", 0, message="m2")
+    expect(answers(opened)).to_have_text(["Whole"])
+    expect(opened.locator(".message.assistant")).to_have_count(1)
+
+
+def no_scope(params: dict[str, Any]) -> dict[str, Any]:
+    details = {"code": "MISSING_SCOPE", "missingScope": "operator.read"}
+    raise Refused("FORBIDDEN", "missing scope: operator.read", details=details)
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["the server closes", "the server says nothing"])
+def test_who_may_not_chat_yet_is_told_whom_to_ask_and_can_go_on_once_allowed(
+    chat: Page, gateway: FakeGateway, site: str, told: bool
+) -> None:
+    history = gateway.answers["chat.history"]
+    gateway.scopes, gateway.answers["chat.history"] = [], no_scope
+    open_page(chat, site)
+    gateway.until_asked("chat.history")
+    expect(chat.get_by_role("alert")).to_have_text("Your account may not chat yet. Ask an operator to put it into the group User.")
+    expect(chat.get_by_label("Message")).to_be_disabled()
+    gateway.scopes, gateway.answers["chat.history"] = ["operator.read", "operator.write"], history
+    if told:
+        gateway.drop(4001)
+    expect(chat.get_by_label("Message")).to_be_enabled(timeout=15_000)
+    expect(chat.locator("#welcome")).to_be_visible()
+    expect(chat.locator("#problem")).to_be_hidden()
+
+
+def test_a_long_conversation_scrolls_in_its_place_and_not_the_page(chat: Page, gateway: FakeGateway, site: str) -> None:
+    stored = [{**STORED_ANSWER, "messageId": f"m{n}", "runId": f"r{n}"} for n in range(150)]
+    gateway.answers["chat.history"] = lambda params: gateway.history(stored)
+    open_page(chat, site)
+    expect(answers(chat)).to_have_count(150)
+    assert chat.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    assert chat.evaluate("document.getElementById('log').scrollHeight > innerHeight")
+
+
 def test_a_broken_line_is_said_in_words_with_the_time_of_the_next_try(opened: Page, gateway: FakeGateway) -> None:
     gateway.answers["connect"] = lambda params: (_ for _ in ()).throw(
         Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000)
     )
     gateway.drop()
-    expect(opened.locator("#connection")).to_have_text("Connecting…")
-    gateway.drop(1013)
-    expect(opened.locator("#connection")).to_have_text(re.compile(r"Reconnecting in (60|59) s"))
+    expect(opened.locator("#connection")).to_have_text(re.compile(r"Reconnecting in [3-6]\d s"))
 
 
 def test_silence_for_two_ticks_makes_it_connect_again(chat: Page, gateway: FakeGateway, site: str) -> None:

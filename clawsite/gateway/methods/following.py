@@ -15,6 +15,7 @@ from clawsite.gateway.wire import SessionName
 from clawsite.infra import db
 from clawsite.infra.errors import Conflict
 from clawsite.routing.inbound import find_or_none
+from sessions_app import selectors
 
 NO_SUCH_LOG = "there is no such session, so the place is one in another log"
 
@@ -86,12 +87,10 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     session_id, name = str(session.id), SessionName(str(session.generation_id), session.key)
     answer = FollowAnswer(subscribed=True, key=session.key, sessionId=name.id)
     if params.from_state_version is None:
-        hub.audience.follow(connection, session_id)
-        return {**answer, "cursor": session.cursor}
+        return {**answer, "cursor": await _follow_from_now(call, session_id)}
     cursor = await place_of(session, params.from_state_version)
     if isinstance(cursor, str):
-        hub.audience.follow(connection, session_id)
-        return {**answer, "cursor": session.cursor, "resync_required": True, "reason": cursor}
+        return {**answer, "cursor": await _follow_from_now(call, session_id), "resync_required": True, "reason": cursor}
     if session_id in connection.held:
         raise Conflict("the missed events of this session are being sent already", retryable=True)
     connection.held.add(session_id)
@@ -100,11 +99,17 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     return Followed({**answer, "cursor": start}, lambda: replay(call.runtime.rows, hub, connection, session_id, name, start))
 
 
+async def _follow_from_now(call: Call, session_id: str) -> int:
+    """Listen first and read the head then, so that no event falls between the two."""
+    call.runtime.hub.audience.follow(call.connection, session_id)
+    return (await db.read(selectors.head_cursors, [session_id])).get(session_id, 0)
+
+
 @method("sessions.messages.unsubscribe", scope=Scope.READ)
 async def unfollow(call: Call, params: ByKey) -> SubscribeAnswer:
     """Take a subscription back."""
     session = await db.read(find_or_none, call.user, params.address)
-    call.connection.followed_keys.discard(params.address.own_key())
+    call.connection.followed_keys.discard(session.key if session else params.address.own_key())
     if session is not None:
         call.runtime.hub.audience.unfollow(call.connection, str(session.id))
     return SubscribeAnswer(subscribed=True)

@@ -1,0 +1,57 @@
+"""Where the gateway of a state directory listens: noted by `serve` and `web`, read by the commands that talk to it.
+
+Loads nothing large, because `serve` uses it. A note that outlived its process does no harm: the refused connection tells.
+"""
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+FILE = "address"
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound; everywhere includes here
+
+
+def url(host: str, port: int | str) -> str:
+    """The gateway's socket as a program on this host reaches it."""
+    host = EVERYWHERE.get(host, host)
+    return f"ws://{f'[{host}]' if ':' in host else host}:{port}/ws"
+
+
+def noted(home: Path) -> str | None:
+    """The note in a state directory, if there is a readable one."""
+    try:
+        return (home / FILE).read_text().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+@contextlib.contextmanager
+def note(home: Path, listener: socket.socket, *, give_way: bool = False) -> Iterator[None]:
+    """Keep the note while the block runs. With `give_way` the note of another process that listens is left alone."""
+    if listener.family not in (socket.AF_INET, socket.AF_INET6):
+        yield
+        return
+    mine, before = url(*listener.getsockname()[:2]), noted(home)
+    if give_way and before and before != mine and _is_open(before):
+        yield
+        return
+    draft = home / f"{FILE}.{os.getpid()}"
+    draft.write_text(f"{mine}\n")
+    draft.replace(home / FILE)
+    try:
+        yield
+    finally:
+        if noted(home) == mine:
+            (home / FILE).unlink(missing_ok=True)
+
+
+def _is_open(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=1):
+            return True
+    except (OSError, ValueError):
+        return False
