@@ -25,7 +25,8 @@ class Session(models.Model):
     """Identity is the UUID; `key` is unique per owner, so `agent:main:main` is another session for each user."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_sessions")
+    # No index of its own: both below begin with the owner, and SQLite would count by the worse one.
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_sessions", db_index=False)
     key = models.CharField(max_length=512)
     agent = models.CharField(max_length=64, help_text="Slug of the agent; no foreign key, transcripts outlive agents")
     # The wire's sessionId: a reset starts a new generation, to which runs are bound.

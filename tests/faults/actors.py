@@ -96,6 +96,12 @@ class Sender:
                 return
             await asyncio.sleep(0.05)
 
+    async def once(self, method: str, **params: Any) -> None:
+        """Ask for something that must not be asked twice: when the line is cut, nobody knows whether it was done."""
+        line = await self._open()
+        with contextlib.suppress(Cut):
+            await line.request(method, params)
+
     async def _open(self) -> Line:
         if self._line is None or self._line.ended.is_set():
             self._line = await self._scene.dial(self._owner, self._rng)
@@ -136,7 +142,7 @@ class Watcher:
 
     def __init__(self, scene: Scene, name: str, owner: int, session_key: str, *, after: int = 0, restless: bool = True) -> None:
         self._scene, self._name, self._owner, self.session_key = scene, name, owner, session_key
-        self._rng = random.Random(name)
+        self._rng = random.Random(f"{name} {session_key}")
         self._restless = restless
         self.last = after  # cursor of the last event of the lines before
         self.ear: Ear | None = None
@@ -149,7 +155,9 @@ class Watcher:
         while not self._scene.over.is_set():
             watched = Watched(self._name, self.session_key, self._owner, self.last)
             ear = self.ear = Ear(watched)
-            line = await self._scene.dial(self._owner, self._rng, ear.hear)
+            line = await self._scene.dial(
+                self._owner, self._rng, ear.hear, caps=("session-scoped-events",) if self._restless else ()
+            )
             self._scene.history.watched.append(watched)
             try:
                 where = {"key": self.session_key, "fromStateVersion": self.last}

@@ -7,6 +7,7 @@ from sessions_app.replay import RunView, ToolView, replay
 from tests.fake_llm import plan
 from tests.faults.record import EventRow, History, Rows, RunRow
 
+SESSION_FIELDS = ("sessionKey", "sessionId", "cursor", "ts")  # of a `session` event, besides its facts
 ALL_TOOLS_DONE = 1_000  # results, more than any prompt asks for
 
 
@@ -30,16 +31,23 @@ def text_is_whole(rows: Rows, _: History) -> Iterator[str]:
             yield f"run {run.run_id} stored {texts} and not {wanted!r}"
         if run.status != "completed" and (len(texts) > 1 or not wanted.startswith(texts[0] if texts else "")):
             yield f"run {run.run_id} ended as {run.status} and stored {texts}, not a beginning of {wanted!r}"
-        for words in _torn(events[run.pk]):
+        for words in torn(events[run.pk]):
             yield f"run {run.run_id}: {words}"
 
 
-def _torn(events: list[EventRow]) -> Iterator[str]:
-    """Deltas of one attempt follow each other without hole or overlap, and add up to the message that is stored."""
+def torn(events: list[EventRow]) -> Iterator[str]:
+    """Deltas of one attempt follow each other without hole or overlap, and add up to the message that is stored. One that is
+    not stored is told to be void before another begins."""
     streamed: dict[tuple[str, str, int], str] = {}
+    open_message = ""
     for event in (event for event in events if event.stream in ("assistant", "thinking")):
         data = event.data
+        if "delta" not in data:
+            open_message = ""
+        elif open_message not in ("", data["messageId"]):
+            yield f"message {data['messageId']} begins at seq {event.seq} while {open_message} is open"
         if "delta" in data:
+            open_message = data["messageId"]
             key = (event.stream, data["messageId"], data["attempt"])
             so_far = streamed.get(key, "")
             if data["offset"] != len(so_far):
@@ -84,8 +92,17 @@ def view_of_rows(rows: Rows, run: RunRow) -> RunView:
 
 def as_told(event: EventRow, run_ids: dict[int, str]) -> tuple[Any, ...]:
     """An event of the log as a client reads it."""
-    return event.cursor, run_ids.get(event.run) if event.run is not None else None, event.seq, event.stream, event.ts, event.data
+    if event.run is None:
+        return event.cursor, None, None, event.stream, event.ts, _facts(event.data)
+    return event.cursor, run_ids.get(event.run), event.seq, event.stream, event.ts, event.data
 
 
 def of_payload(payload: dict[str, Any]) -> tuple[Any, ...]:
-    return payload["cursor"], payload.get("runId"), payload.get("seq"), payload.get("stream"), payload["ts"], payload.get("data")
+    """The same from what a client was sent: `agent` events, and `session` events, which belong to no run."""
+    if "runId" not in payload:
+        return payload["cursor"], None, None, "session", payload["ts"], _facts(payload)
+    return payload["cursor"], payload["runId"], payload["seq"], payload["stream"], payload["ts"], payload["data"]
+
+
+def _facts(data: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in SESSION_FIELDS}

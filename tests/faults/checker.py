@@ -187,7 +187,7 @@ def r10_each_client_is_told_everything_once(rows: Rows, history: History) -> Ite
     for watched in history.watched:
         rest = [answers.as_told(event, ids) for event in log.get(watched.session_key, []) if event.cursor > watched.after]
         told = [answers.of_payload(payload) for payload in watched.told]
-        who = f"{watched.client} of {watched.session_key} after {watched.after}"
+        who = f"the {watched.client} of {watched.session_key}, after {watched.after},"
         if watched.torn:
             yield f"{who}: {watched.torn}"
         for want, got in zip(rest, told, strict=False):

@@ -6,9 +6,12 @@ from typing import Any
 
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
+from clawsite.gateway import runtime
+from clawsite.gateway.fanout import DatabaseRows
 from clawsite.infra import bus, db
 from sessions_app import queue
 from sessions_app.models import Event
+from sessions_app.queue import Claimed
 from tests.faults.actors import Ear
 from tests.faults.line import Line
 from tests.faults.record import Probed, Watched
@@ -108,12 +111,42 @@ async def the_bus_loses_a_message(story: Story) -> None:
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
         await clients.heard(2)
-        publish, bus.publish = bus.publish, lambda message: None
-        await story.say(claimed, "m1", WORDS[0])
-        bus.publish = publish
+        await _say_unheard(story, claimed, WORDS[0])
         await story.say(claimed, "m1", WORDS[1], offset=3)
         await story.finish(claimed, "m1", say=False)
         await clients.heard(6)
+
+
+async def the_bus_loses_another_while_the_rows_are_read(story: Story) -> None:
+    """What the rows did not have when they were read may have been written since."""
+    session = story.session()
+    read = DatabaseRows.events_after
+    async with audience(story) as clients:
+        await clients.follow("there from the beginning", session.key)
+        await story.send(session, f"{session.key}-1")
+        (claimed,) = await story.claim()
+        await clients.heard(2)
+
+        async def slowly(rows: DatabaseRows, session_id: str, cursor: int) -> Any:
+            DatabaseRows.events_after = read
+            found = await read(rows, session_id, cursor)
+            await _say_unheard(story, claimed, WORDS[1], offset=3)
+            await story.say(claimed, "m1", "hm", stream="thinking")
+            await asyncio.sleep(0.05)  # the bus brings the second, while the rows of before are still on their way
+            return found
+
+        DatabaseRows.events_after = slowly
+        await _say_unheard(story, claimed, WORDS[0])
+        await (await runtime.running()).hub.poll()
+        await clients.heard(5)
+        await story.finish(claimed, "m1", say=False)
+        await clients.heard(7)
+
+
+async def _say_unheard(story: Story, claimed: Claimed, text: str, offset: int = 0) -> None:
+    publish, bus.publish = bus.publish, lambda message: None
+    await story.say(claimed, "m1", text, offset)
+    bus.publish = publish
 
 
 async def a_place_that_does_not_exist(story: Story) -> None:
@@ -148,7 +181,7 @@ async def one_client_does_not_read(story: Story) -> None:
         await story.send(session, f"{session.key}-1", PROMPT)
         (claimed,) = await story.claim()
         for number in range(FLOOD // 50):
-            pieces = [delta("thoughts", PIECE, (number * 50 + i) * len(PIECE), "thinking") for i in range(50)]
+            pieces = [delta("m1", PIECE, (number * 50 + i) * len(PIECE), "thinking") for i in range(50)]
             await db.write(queue.append, [(claimed, pieces)], alone=True)
             await clients.heard(2 + len(pieces) * (number + 1), of=reads)
         await story.finish(claimed, "m1")

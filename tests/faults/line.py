@@ -119,6 +119,10 @@ class Line:
     def close_code(self) -> int | None:
         return self._socket.close_code
 
+    @property
+    def close_reason(self) -> str:
+        return self._socket.close_reason or ""
+
     async def _read(self) -> None:
         try:
             while True:

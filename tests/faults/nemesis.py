@@ -35,7 +35,7 @@ class Nemesis:
         """All are there again and nothing more is done to them. One that was doomed may die of it once more."""
         for process in [*self._stack.workers, *self._stack.webs]:
             process.thaw()
-            process.order(die="", lose=0.0, slow=0.0)
+            process.order(die="", lose=0.0, double=0.0, slow=0.0)
         for process in self._stack.processes:
             while not await self._is_up(process):
                 process.spawn()
@@ -63,9 +63,9 @@ class Nemesis:
             case "die at a commit":
                 self._doom(any_of_them, self._rng.randint(1, 12))
             case "lose messages":
-                self._note("half of all bus messages are lost")
+                self._note("half of all bus messages are lost, half of the others come twice")
                 for process in [*self._stack.workers, *self._stack.webs]:
-                    process.order(lose=0.5)
+                    process.order(lose=0.5, double=0.5)
             case "restart redis":
                 assert self._stack.redis
                 self._note("Redis starts over")

@@ -1,10 +1,11 @@
 """Runs `claw web` or `claw worker` with strings attached. Orders come as JSON lines on stdin; the code under test is not changed.
 
     {"die": "before", "commits": 3}   kill -9 just before the third commit from now; "after": when it is durable, nobody told yet
-    {"lose": 0.5}                     lose that share of what is published on the bus
+    {"freeze": 3}                     SIGSTOP itself just before the third commit from now, with all its locks
+    {"lose": 0.5, "double": 0.5}      lose that share of what is published on the bus, and send that share of the rest twice
     {"slow": 0.05}                    every file write of a tool takes so many seconds longer
 
-Every file write of a tool leaves a line in $CLAWSITE_TEST_TALLY before it happens, so that executions can be counted.
+Every file write of a tool leaves a line in the state directory's `tally` before it happens, so that executions can be counted.
 The end of stdin is the end of the tests: whoever gave the orders is gone.
 """
 
@@ -18,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-_orders: dict[str, Any] = {"die": "", "commits": 0, "lose": 0.0, "slow": 0.0}
+_orders: dict[str, Any] = {"die": "", "commits": 0, "freeze": 0, "lose": 0.0, "double": 0.0, "slow": 0.0}
 _lock = threading.Lock()
 
 
@@ -27,51 +28,10 @@ def main() -> None:
     _watch_commits()
     _watch_bus()
     if "worker" in sys.argv:
-        _watch_writes(Path(os.environ["CLAWSITE_TEST_TALLY"]))
-    _mutate()
+        _watch_writes(Path(os.environ["CLAWSITE_HOME"]) / "tally")
     from clawsite.cli.main import main as claw
 
     claw()
-
-
-def _mutate():
-    import django
-    from clawsite.infra import process
-    which = os.environ.get("CLAWSITE_TEST_MUTANT", "")
-    if not which: return
-    if "worker" not in sys.argv and which not in ("isnotpast","prepublish","nomend"): return
-    keep = os.environ.get("CLAWSITE_PARENT_PID"); tok=os.environ.get("CLAWSITE_GATEWAY_TOKEN")
-    os.environ["DJANGO_SETTINGS_MODULE"]="clawsite.settings"
-    django.setup()
-    if tok: os.environ["CLAWSITE_GATEWAY_TOKEN"]=tok
-    from dataclasses import replace
-    from sessions_app import hot_sql, tool_calls, events, queue
-    from sessions_app.models import Run
-    if which=="fence":
-        step, append = hot_sql.commit_step, hot_sql.append
-        def lease_of(pk): return Run.objects.values_list("lease_token", flat=True).get(pk=pk)
-        hot_sql.commit_step = lambda what: step(replace(what, lease=lease_of(what.run_pk)) if what.lease is not None else what)
-        hot_sql.append = lambda batch: append([replace(e, lease=lease_of(e.run_pk)) for e in batch])
-    if which=="interrupt": tool_calls.interrupt_started = lambda c: None
-    if which=="prepublish":
-        class T:
-            on_commit = staticmethod(lambda f: f())
-        events.transaction = T
-    if which=="isnotpast":
-        from clawsite.gateway.connection import Connection
-        Connection.is_past = lambda *a: False
-    if which=="nomend":
-        from clawsite.gateway.hub import Stream
-        ct = Stream.cannot_take
-        Stream.cannot_take = lambda self, event: not self.views and ct(self, event)
-    if which=="noreset":
-        from agents.runner import Runner
-        async def nothing(self): pass
-        Runner._void_open_answer = nothing
-    if which=="lane":
-        from sessions_app import sql
-        row = sql.row
-        sql.row = lambda text, values=(): (64,) if "max_running" in text else row(text, values)
 
 
 def _obey() -> None:
@@ -89,6 +49,12 @@ def _due(when: str) -> bool:
         return bool(_orders["commits"] <= 0)
 
 
+def _should_freeze() -> bool:
+    with _lock:
+        _orders["freeze"] -= 1
+        return bool(_orders["freeze"] == 0)
+
+
 def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)  # the signal is on its way; nothing may be done meanwhile
@@ -101,7 +67,10 @@ def _watch_commits() -> None:
 
     def faulty(self: BaseDatabaseWrapper) -> None:
         if _due("before"):
+            time.sleep(0.05)  # a commit that takes its time: whatever is told too early is heard by then
             _die()
+        if _should_freeze():
+            os.kill(os.getpid(), signal.SIGSTOP)
         commit(self)
         if _due("after"):
             _die()
@@ -115,7 +84,10 @@ def _watch_bus() -> None:
     publish = bus.publish
 
     def lossy(message: dict[str, Any]) -> None:
-        if random.random() >= _orders["lose"]:
+        if random.random() < _orders["lose"]:
+            return
+        publish(message)
+        if random.random() < _orders["double"]:
             publish(message)
 
     bus.publish = lossy

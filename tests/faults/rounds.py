@@ -7,7 +7,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from pathlib import Path
+from collections.abc import Callable
 
 from django.db import connection
 
@@ -27,9 +27,9 @@ FAR_AHEAD = 1_000
 
 
 class Round:
-    def __init__(self, stack: Stack, people: dict[int, str], tally: Path, seed: int) -> None:
+    def __init__(self, stack: Stack, people: dict[int, str], seed: int) -> None:
         """`people` are users' keys with their tokens."""
-        self._stack, self._people, self._tally = stack, people, tally
+        self._stack, self._people = stack, people
         self._seed, self._rng = seed, random.Random(seed)
         self.history = History(seed)
         self._scene = Scene(stack, self.history, people)
@@ -40,7 +40,7 @@ class Round:
     async def run(self) -> tuple[Rows, History]:
         nemesis = Nemesis(self._stack, f"{self._seed}-nemesis")
         watchers = [
-            Watcher(self._scene, f"{self._seed}-{key[-4:]}-{name}", owner, key, restless=name != "calm")
+            Watcher(self._scene, f"{name} watcher", owner, key, restless=name != "calm")
             for key, owner in self._sessions.items()
             for name in ("calm", "restless")
         ]
@@ -59,7 +59,9 @@ class Round:
             await self._until("the watchers have seen the end", lambda: all(w.reached >= heads[w.session_key] for w in watchers))
         finally:
             self._scene.over.set()
-            await asyncio.gather(*watching, return_exceptions=True)
+            for task in talking:
+                task.cancel()
+            await asyncio.gather(*watching, *talking, return_exceptions=True)
             for sender in senders.values():
                 await sender.close()
         for task in watching:
@@ -68,7 +70,7 @@ class Round:
         self.history.executed = self._executed()
         return stored.read_rows(self._keys), self.history
 
-    async def _until(self, what: str, condition) -> None:
+    async def _until(self, what: str, condition: Callable[[], bool]) -> None:
         """Bounded, as a guard against hangs. What did not end is for the checker to say, by its promise."""
         give_up = time.monotonic() + PATIENCE
         while not condition():
@@ -83,19 +85,23 @@ class Round:
             await asyncio.sleep(rng.uniform(0, 0.4))
             # The same keys in all sessions of different people: a key belongs to its owner.
             run_id = f"r{self._seed}-{key[-1]}-{number}"
-            prompt, hangs = self._prompt(rng, f"{key[-4:]}-{number}")
+            prompt, hangs = self._prompt(rng, f"{key.rpartition(':')[2]}-{number}")
             await sender.send(run_id, prompt)
             if rng.random() < 0.25:
                 await sender.send(run_id, prompt)
             if rng.random() < 0.1:
                 await sender.send(run_id, f"{prompt} and more", expect="CONFLICT")
+            if rng.random() < 0.1:
+                await sender.once("chat.inject", sessionKey=key, message="by the way")
+            if rng.random() < 0.04:
+                await sender.once("sessions.reset", key=key)
             if hangs:
                 await asyncio.sleep(rng.uniform(0.2, 0.6))
                 await sender.abort(run_id)
 
     def _prompt(self, rng: random.Random, name: str) -> tuple[str, bool]:
         """-> (what to say, whether it hangs until it is aborted)"""
-        tag = f"tag=r{self._seed}-{name}"
+        tag = f"tag={name}"
         stream = f"tokens={rng.randint(10, 30)} delay_ms={rng.randint(3, 15)}"
         file = f'{{"path":"r{self._seed}/{name}-%d","content":"x"}}'
         match rng.choices(["plain", "write", "two", "cut", "busy", "hang"], [40, 20, 12, 10, 6, 12])[0]:
@@ -149,5 +155,6 @@ class Round:
                 await line.close()
 
     def _executed(self) -> dict[str, int]:
-        lines = self._tally.read_text().split() if self._tally.exists() else []
+        tally = self._stack.home / "tally"  # written by tests/faults/puppet.py
+        lines = tally.read_text().split() if tally.exists() else []
         return dict(Counter(line for line in lines if line.startswith(f"r{self._seed}/")))

@@ -17,7 +17,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import ClawError
 from sessions_app import queue, runs
 from sessions_app.journal import NewEntry, NewEvent
-from sessions_app.models import Run, Session
+from sessions_app.models import Lane, Run, Session
 from sessions_app.queue import Claimed, LeaseLost
 from tests.faults import rows as stored
 from tests.faults.record import History, Rows, Sent
@@ -176,7 +176,7 @@ async def two_messages_wait_in_one_session(story: Story) -> None:
 
 
 async def more_runs_than_the_lane_holds(story: Story) -> None:
-    """The lane `main` holds one."""
+    await db.write(Lane.objects.filter(name="main").update, max_running=1)
     for _ in range(3):
         session = story.session()
         await story.send(session, f"{session.key}-1")
@@ -210,22 +210,62 @@ async def a_neighbour_in_the_commit_fails(story: Story) -> None:
     """Two operations share a transaction; one cannot be done, and the other is done alone."""
     await story.send(story.session(), f"{story.keys[0]}-1")
     (claimed,) = await story.claim()
-    begin = threading.Event()
-    waiting = asyncio.create_task(db.write(begin.wait))
-    await asyncio.sleep(0)
-    together = [
-        asyncio.create_task(db.write(queue.append, [(claimed, [delta("m1", "".join(WORDS))])], key="a")),
-        asyncio.create_task(db.write(_refuse, key="b")),
-    ]
-    await asyncio.sleep(0.05)  # all three are in the writer's queue, the first keeps it busy
-    begin.set()
-    await waiting
-    await asyncio.gather(*together, return_exceptions=True)
+    said = [(claimed, [delta("m1", "".join(WORDS))])]
+    await _in_one_commit(db.write(queue.append, said, key="a"), db.write(_refuse, key="b"))
     await story.finish(claimed, "m1", say=False)
 
 
 def _refuse() -> None:
     raise LeaseLost("as the story wants it")
+
+
+async def the_answer_to_a_commit_is_lost(story: Story) -> None:
+    """It was done, and the connection broke before anybody knew. The two runs are left to their next owner."""
+    for _ in range(2):
+        session = story.session()
+        await story.send(session, f"{session.key}-1")
+    owners = await story.claim()
+    with _unanswered_commit():
+        await _in_one_commit(*(db.write(queue.append, [(owner, [delta("m1", WORDS[0])])], key=str(owner.pk)) for owner in owners))
+    for owner in owners:
+        await story.die_of(owner)
+    for owner in await story.rescue():
+        await story.void(owner, "m1")
+        await story.finish(owner, "m2")
+
+
+async def _in_one_commit(*writes: Any) -> None:
+    """Keep the writer busy until all of them wait for it."""
+    busy, go_on = threading.Event(), threading.Event()
+
+    def hold_up() -> None:
+        busy.set()
+        go_on.wait(20)
+
+    holding = asyncio.create_task(db.write(hold_up, alone=True))
+    await asyncio.to_thread(busy.wait, 20)
+    together = [asyncio.create_task(write) for write in writes]
+    await asyncio.sleep(0)  # each has handed its operation over
+    go_on.set()
+    await asyncio.gather(holding, *together, return_exceptions=True)
+
+
+@contextmanager
+def _unanswered_commit() -> Iterator[None]:
+    """The second commit is done, and then the connection breaks."""
+    commit, left = BaseDatabaseWrapper._commit, [2]  # the first is that of the operation that keeps the writer busy
+
+    def break_off(self: BaseDatabaseWrapper) -> None:
+        commit(self)
+        left[0] -= 1
+        if left[0] == 0:
+            raise OperationalError("server closed the connection unexpectedly")
+
+    BaseDatabaseWrapper._commit = break_off
+    try:
+        yield
+    finally:
+        BaseDatabaseWrapper._commit = commit
 
 
 def rolled_back(fn: Any, *args: Any) -> None:

@@ -26,6 +26,13 @@ def test_a_round_as_it_should_be_breaks_no_promise():
 # Changes of the log: what happened, in another order or with something added.
 
 
+def numbered_anew(log: Log, keep: Callable[[Any], bool]) -> Log:
+    again = Log()
+    for event in filter(keep, log.events):
+        again.add(event.session, event.run, event.stream, **event.data)
+    return again
+
+
 def moved(log: Log, run: int, phase: str, *, before: tuple[int, str]) -> Log:
     """The same events with one moved to an earlier place, and all numbers given anew."""
 
@@ -166,6 +173,7 @@ FAULTS = {
     "clients see different things": ("R10 R13", {"history": told(lambda t: [{**t[0], "data": {}}, *t[1:]])}),
     "an answer is stored double": ("text", {"log": said_instead("w0 w1 w0 w1 "), "rows": entry("m7", text="w0 w1 w0 w1 ")}),
     "an answer is cut short": ("text", {"log": said_instead("w0 "), "rows": entry("m7", text="w0 ")}),
+    "a broken answer is not told to be void": ("text", {"log": lambda log: numbered_anew(log, lambda e: not e.data.get("reset"))}),
     "deltas overlap": ("text", {"log": torn}),
     "the transcript has another message": ("replay", {"rows": entry("m2", message_id="other")}),
     "the row ended for another reason": ("replay", {"rows": run(1, reason="length")}),

@@ -37,6 +37,11 @@ def overlooks_holes(monkeypatch):
     monkeypatch.setattr(Hub, "poll", poll)
 
 
+def takes_every_hole_for_real(monkeypatch):
+    rest = Hub._deliver_rest
+    monkeypatch.setattr(Hub, "_deliver_rest", lambda self, stream, heard: rest(self, stream, 1 << 60))
+
+
 def believes_every_place(monkeypatch):
     monkeypatch.setattr(catch_up, "_place", lambda session, place: int(place))
 
@@ -49,6 +54,7 @@ MUTANTS = [
     ("R10 R13", stories.a_transaction_is_rolled_back, publishes_before_it_commits),
     ("R10", stories.the_rows_are_ahead_of_the_bus, tells_twice_what_was_caught_up),
     ("R10", stories.the_bus_loses_a_message, overlooks_holes),
+    ("R10", stories.the_bus_loses_another_while_the_rows_are_read, takes_every_hole_for_real),
     ("R11", stories.a_place_that_does_not_exist, believes_every_place),
     ("R11", stories.a_place_that_is_no_longer_kept, believes_every_place),
     ("R12", stories.one_client_does_not_read, keeps_whatever_is_not_read),

@@ -31,20 +31,17 @@ def people(django_db_setup, django_db_blocker):
 
 
 @pytest.fixture(scope="module")
-def faulty(people, django_db_blocker, tmp_path_factory):
+def faulty(people, django_db_blocker):
     """The installation that all rounds share: whatever a round killed has been started again."""
     from clawsite.infra import db
     from sessions_app.models import Lane
     from tests.conftest import delete_rows
 
-    tally = tmp_path_factory.mktemp("tally") / "writes"
     with django_db_blocker.unblock():
         # Small enough to be reached by every round.
         Lane.objects.filter(name="main").update(max_running=4)
         Lane.objects.filter(name="nested").update(max_running=2)
-        env = {"CLAWSITE_TEST_TALLY": str(tally), "CLAWSITE_LOG_LEVEL": "warning"}
-        with Stack(webs=2, workers=2, env=env, launcher=PUPPET, own_redis=True) as stack:
-            stack.tally = tally
+        with Stack(webs=2, workers=2, env={"CLAWSITE_LOG_LEVEL": "warning"}, launcher=PUPPET, own_redis=True) as stack:
             yield stack
         db.close()
         delete_rows()
@@ -53,7 +50,7 @@ def faulty(people, django_db_blocker, tmp_path_factory):
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + ROUNDS))
 async def test_a_round_of_faults_breaks_no_promise(seed, faulty, people, database):
     tokens = {user.pk: faulty.api_token(user) for user in people}
-    rows, history = await Round(faulty, tokens, faulty.tally, seed).run()
+    rows, history = await Round(faulty, tokens, seed).run()
     found = violations(rows, history)
     assert len(rows.runs) > 20, "nothing happened, so nothing was tested"
     assert not found, "\n".join([f"seed {seed}", *history.faults, *map(str, found)])

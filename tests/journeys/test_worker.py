@@ -9,6 +9,7 @@ from agents.workspace import workspace_of
 from clawsite.infra import bus
 from sessions_app import queue, runs
 from sessions_app.models import Run, Session
+from sessions_app.sessions import inject_message
 from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
 from tools_app import policies
 
@@ -187,3 +188,15 @@ async def test_a_character_that_no_database_stores_does_not_end_the_run(workshop
     run = await workshop.answer('[[text="a\\u0000b c"]]')
     assert run.status == "completed"
     assert said_in(run)[-1] in [("assistant", "a\x00b c"), ("assistant", "ab c"), ("assistant", "a\ufffdb c")]
+
+
+async def test_words_put_in_from_outside_do_not_come_between_a_run_and_its_answer(workshop: Workshop, eventually):
+    """Neither while the model answers, nor when the run has to be taken over by another worker."""
+    run_pk = workshop.send('[[tool=read args={"path":"none"}]] [[tokens=5 hang_after=2 times=2 tag=inject]]')
+    await eventually(lambda: view_of(run_pk).open_text == words(2))
+    inject_message(workshop.user, workshop.session, "by the way")
+    Run.objects.filter(pk=run_pk).update(lease_until=1.0)
+    run = await workshop.ended(run_pk)
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(5)))
+    asked = workshop.model.bodies[-1]["messages"]
+    assert [message["role"] for message in asked][-4:] == ["assistant", "user", "assistant", "tool"]

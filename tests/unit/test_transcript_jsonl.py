@@ -9,12 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clawsite.infra.errors import InvalidRequest
-from clawsite.infra.text import without_nul
+from clawsite.infra.text import storable
 from sessions_app import transcript_jsonl
 from sessions_app.transcript_jsonl import NOT_META, Entry, Header, entry_line, header_line, lines_of, plain_words, read_transcript
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-names = words.filter(lambda name: without_nul(name) not in NOT_META)
+names = words.filter(lambda name: storable(name) not in NOT_META)
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
@@ -64,7 +64,7 @@ def written(header, entries):
 
 def clean(entry):
     """NUL characters do not travel: no database of ours keeps them."""
-    changed = {name: without_nul(getattr(entry, name)) for name in ("content", "text", "meta")}
+    changed = {name: storable(getattr(entry, name)) for name in ("content", "text", "meta")}
     return Entry(entry.kind, entry.id, entry.moment, entry.role, **changed, generation=entry.generation, run_id=entry.run_id)
 
 
@@ -77,7 +77,7 @@ def test_what_is_written_is_read_again(transcript):
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
     again, read = read_transcript(lines_of(io.BytesIO(b"".join(lines))))
     assert (again, list(read)) == (
-        Header(header.key, header.agent, header.session_id, header.created_at, without_nul(header.title), header.generation),
+        Header(header.key, header.agent, header.session_id, header.created_at, storable(header.title), header.generation),
         [clean(entry) for entry in entries],
     )
 

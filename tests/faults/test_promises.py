@@ -1,0 +1,130 @@
+"""Promises that a round meets too seldom or too mildly: many at once, a socket that never reads, the real times."""
+
+import asyncio
+
+import psutil
+import pytest
+from django.db import connection
+
+from clawsite.infra import db
+from sessions_app import queue, runs
+from sessions_app.models import Event, Run, Worker
+from tests.faults.actors import Ear
+from tests.faults.line import Line, Refused
+from tests.faults.record import Watched
+from tests.faults.stories import delta
+from tests.workshop import phases_of, said_in, view_of, words
+
+REAL_TIMES = {
+    "CLAWSITE_LEASE_SECONDS": "20",
+    "CLAWSITE_HEARTBEAT_SECONDS": "5",
+    "CLAWSITE_SWEEP_SECONDS": "5",
+    "CLAWSITE_POLL_SECONDS": "1",
+    "CLAWSITE_DRAIN_SECONDS": "10",
+}
+PIECE = "x" * 8_000
+DEAF = 5
+FLOOD = 1_500  # pieces: 12 MB, several times what the queue of a socket and the buffers of the system hold
+MOST_FOR_A_DEAF_SOCKET = 2 << 20
+
+
+async def test_a_hundred_equal_requests_to_two_processes_make_one_run(stack, user):
+    running = stack(webs=2)
+    token = running.api_token(user)
+    lines = [await Line.open(running.ws_url(n % 2), token) for n in range(10)]
+    request = {"message": "[[tokens=3]]", "sessionKey": "agent:main:equal", "idempotencyKey": "k1"}
+    answers = await asyncio.gather(*(lines[n % 10].request("agent", request) for n in range(100)))
+    assert {answer["runId"] for answer in answers} == {"k1"}
+    assert len({answer["acceptedAt"] for answer in answers if answer["status"] == "accepted"}) == 1
+    assert Run.objects.filter(owner=user).count() == 1
+    with pytest.raises(Refused, match="CONFLICT"):
+        await lines[0].request("agent", {**request, "message": "something else"})
+    for line in lines:
+        await line.close()
+
+
+async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, session_of, eventually):
+    running = stack(workers=0)
+    session, token = session_of(user), running.api_token(user)
+    web = psutil.Process(running.webs[0].pid)
+    reader = Ear(Watched("reads", session.key, user.pk, 0))
+    line = await Line.open(running.ws_url(), token, hear=reader.hear)
+    await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, at_answer=reader.begin)
+    accepted = await db.write(runs.accept_run, user=user, session=session, run_id="k1", prompt="hello")
+    (claimed,) = await db.write(queue.claim, "test", 1, alone=True)
+    await _flood(claimed, 100, 0)  # so that the process has the memory it needs for this at all
+    await eventually(lambda: reader.last == 102)
+    deaf = [await Line.open(running.ws_url(), token, buffer=4096) for _ in range(DEAF)]
+    for each in deaf:
+        await each.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 102})
+        each.pause()
+    before, most = web.memory_info().rss, 0
+    for begin in range(100, FLOOD, 100):
+        await _flood(claimed, 100, begin)
+        await eventually(lambda begin=begin: reader.last == begin + 102, seconds=60)
+        most = max(most, web.memory_info().rss - before)
+    assert most < DEAF * MOST_FOR_A_DEAF_SOCKET
+    for each in deaf:
+        each.resume()
+        await asyncio.wait_for(each.ended.wait(), 20)
+        assert each.close_code == 1008
+        assert each.close_reason.startswith("slow consumer, last seq ")
+    assert [payload["cursor"] for payload in reader._watched.told] == list(range(1, FLOOD + 3))
+    assert not line.ended.is_set()
+    assert accepted.created
+    await line.close()
+
+
+async def _flood(claimed, count: int, begin: int) -> None:
+    pieces = [delta("m1", PIECE, (begin + n) * len(PIECE), "thinking") for n in range(count)]
+    await db.write(queue.append, [(claimed, pieces)], alone=True)
+
+
+async def test_the_real_times_hold(stack, user, session_of, eventually):
+    """With the values people run with: one worker is killed, one is frozen; a third takes both runs over."""
+    running = stack(workers=3, env=REAL_TIMES)
+    held = {}
+    while len(held) < 2:
+        # Each run is held by another worker: one that has none is found by chance.
+        session = session_of(user)
+        run_pk = runs.accept_run(
+            user=user, session=session, run_id=str(session.id), prompt=f"[[tokens=20 hang_after=5 times=1 tag={session.id}]]"
+        ).pk
+        await eventually(lambda run_pk=run_pk: view_of(run_pk).open_text == words(5))
+        worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)
+        process = next(process for process in running.workers if process.pid == worker.pid)
+        if process in held:
+            runs.request_abort(user=user, session=session)
+        else:
+            held[process] = run_pk
+    (killed, first), (frozen, second) = held.items()
+    killed.kill()
+    frozen.freeze()
+    # 5 s to see that it is dead, 20 + 5 s to give up on a silent one; the rest is for a busy machine.
+    run = await eventually(lambda: Run.objects.filter(pk=first, status="completed").first(), seconds=60)
+    assert phases_of(run) == ["accepted", "start", "rescued", "end"]
+    assert Run.objects.get(pk=second).status == "running"
+    run = await eventually(lambda: Run.objects.filter(pk=second, status="completed").first(), seconds=90)
+    assert said_in(run)[-1] == ("assistant", words(20))
+    before = Event.objects.filter(run=run).count()
+    beat = Worker.objects.get(pid=frozen.pid).heartbeat_at
+    frozen.thaw()
+    await eventually(lambda: Worker.objects.get(pid=frozen.pid).heartbeat_at > beat)
+    assert Event.objects.filter(run=run).count() == before
+
+
+async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_long(stack, user, session_of, eventually):
+    """PostgreSQL ends its transaction after some seconds. SQLite's lock belongs to the process: the others wait until it goes on."""
+    running = stack(workers=2, launcher=("-m", "tests.faults.puppet"))
+    session = session_of(user)
+    run_pk = runs.accept_run(user=user, session=session, run_id="k1", prompt="[[tokens=50 delay_ms=20]]").pk
+    await eventually(lambda: view_of(run_pk).open_text)
+    worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)
+    frozen = next(process for process in running.workers if process.pid == worker.pid)
+    frozen.order(freeze=2)
+    await eventually(lambda: psutil.Process(frozen.pid).status() == psutil.STATUS_STOPPED)
+    if connection.vendor == "sqlite":
+        frozen.thaw()
+    run = await eventually(lambda: Run.objects.filter(pk=run_pk, status="completed").first(), seconds=40)
+    assert said_in(run)[-1] == ("assistant", words(50))
+    frozen.thaw()
