@@ -114,7 +114,7 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
 
 
 async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_long(stack, user, session_of, eventually):
-    """PostgreSQL ends its transaction after some seconds. SQLite's lock belongs to the process: the others wait until it goes on."""
+    """PostgreSQL ends its transaction after some seconds. On SQLite the others wait until it goes on."""
     running = stack(workers=2, launcher=("-m", "tests.faults.puppet"))
     session = session_of(user)
     run_pk = runs.accept_run(user=user, session=session, run_id="k1", prompt="[[tokens=50 delay_ms=20]]").pk
