@@ -13,6 +13,10 @@ SQLITE_PRAGMAS = (
     "PRAGMA journal_size_limit=67108864;PRAGMA cache_size=-20000;PRAGMA temp_store=MEMORY"
 )
 
+# A process that is frozen or cut off inside a transaction keeps its locks, and every other writer waits behind them. Ours take
+# milliseconds, so after 5 s the server ends it; the lease of the run runs out meanwhile, and another worker goes on.
+POSTGRES_OPTIONS = "-c idle_in_transaction_session_timeout=5000"
+
 
 class SettingsError(Exception):
     """The environment asks for something that cannot be; the message says what to change."""
@@ -103,7 +107,7 @@ def database(url: str, home: Path) -> dict[str, Any]:
             "PASSWORD": unquote(parts.password or ""),
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
-            "OPTIONS": {"pool": {"min_size": 2, "max_size": 16, "timeout": 10}},
+            "OPTIONS": {"pool": {"min_size": 2, "max_size": 16, "timeout": 10}, "options": POSTGRES_OPTIONS},
         }
     raise SettingsError(
         f"DATABASE_URL has the scheme {parts.scheme!r}: use postgresql://user:password@host:port/name or sqlite:///path."

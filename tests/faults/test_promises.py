@@ -115,7 +115,8 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
 
 async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_long(stack, user, session_of, eventually):
     """PostgreSQL ends its transaction after some seconds. On SQLite the others wait until it goes on."""
-    running = stack(workers=2, launcher=("-m", "tests.faults.puppet"))
+    # Patient, so that nobody is taken for dead who is only held up by a busy machine: that would be counted, and poison the run.
+    running = stack(workers=2, launcher=("-m", "tests.faults.puppet"), env={"CLAWSITE_LEASE_SECONDS": "3"})
     session = session_of(user)
     run_pk = runs.accept_run(user=user, session=session, run_id="k1", prompt="[[tokens=50 delay_ms=20]]").pk
     await eventually(lambda: view_of(run_pk).open_text)
