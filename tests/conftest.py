@@ -15,14 +15,14 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_test_environment, django_db_blocker, django_db_modify_db_settings):
-    """Always the whole database: pytest-django's own makes only what `django_db` marks name, and most tests use `database`."""
-    from django.test.utils import setup_databases, teardown_databases
+    """Always the whole database: pytest-django's own makes only what `django_db` marks name, and most tests use `database`.
+
+    It is not dropped: server and files are temporary, and a connection that lingers would make the drop an error.
+    """
+    from django.test.utils import setup_databases
 
     with django_db_blocker.unblock():
-        made = setup_databases(verbosity=0, interactive=False)
-    yield
-    with django_db_blocker.unblock():
-        teardown_databases(made, verbosity=0)
+        setup_databases(verbosity=0, interactive=False)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -118,6 +119,13 @@ class Stack:
         atexit.unregister(self.close)
         shutil.rmtree(self.home, ignore_errors=True)
 
+    def freeze(self, process: Process) -> None:
+        """Stop a process between two transactions: SQLite's lock would be frozen with it, and everybody else with the lock."""
+        process.freeze()
+        while not _is_writable():
+            process.thaw()
+            process.freeze()
+
     def report(self) -> list[tuple[str, str]]:
         return [process.report() for process in self.processes]
 
@@ -168,6 +176,22 @@ def database_url(database: Mapping[str, Any]) -> str:
         return f"sqlite://{quote(str(Path(database['NAME']).absolute()))}"
     who = quote(database["USER"]) + (f":{quote(database['PASSWORD'])}" if database["PASSWORD"] else "")
     return f"postgresql://{who}@{database['HOST']}:{database['PORT']}/{quote(str(database['NAME']))}"
+
+
+def _is_writable() -> bool:
+    from django.conf import settings
+
+    database = settings.DATABASES["default"]
+    if not database["ENGINE"].endswith("sqlite3"):
+        return True
+    connection = sqlite3.connect(database["NAME"], timeout=0.2, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:  # locked
+        return False
+    finally:
+        connection.close()
+    return True
 
 
 def _redis(port: int, home: Path) -> list[str]:

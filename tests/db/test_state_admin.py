@@ -10,6 +10,13 @@ from sessions_app.models import ToolCall
 pytestmark = pytest.mark.usefixtures("database")
 
 
+@pytest.fixture(autouse=True)
+def plain_static_files(settings):
+    """A fresh clone has collected none, and these tests look at the words only."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
 @pytest.fixture
 def refused(user, session_of) -> ToolCall:
     session = session_of(user)

@@ -99,7 +99,7 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
             held[process] = run_pk
     (killed, first), (frozen, second) = held.items()
     killed.kill()
-    frozen.freeze()
+    running.freeze(frozen)
     # 5 s to see that it is dead, 20 + 5 s to give up on a silent one; the rest is for a busy machine.
     run = await eventually(lambda: Run.objects.filter(pk=first, status="completed").first(), seconds=60)
     assert phases_of(run) == ["accepted", "start", "rescued", "end"]

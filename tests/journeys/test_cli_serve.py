@@ -174,7 +174,7 @@ def test_a_dead_child_is_started_again_and_clients_that_dial_meanwhile_only_wait
     for role in ("web", "worker"):
         before = served.children()[role].pid
         os.kill(before, signal.SIGKILL)
-        served.until(lambda role=role, before=before: served.children().get(role) and served.children()[role].pid != before)
+        served.until(lambda role=role, before=before: (child := served.children().get(role)) and child.pid != before)
         served.until(lambda: any("starting it again" in line for line in served.err))
         assert served.health()["ok"]  # dialled at once: the supervisor keeps the port open while web is away
     served.until(lambda: len(served.times_to_ready()) == 2)

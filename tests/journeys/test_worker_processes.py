@@ -70,7 +70,7 @@ async def test_a_frozen_worker_writes_nothing_when_it_wakes_up(stack, send, ende
     run_pk = send("[[tokens=200 delay_ms=10]]")
     await eventually(lambda: view_of(run_pk).open_text)
     frozen = holder(running, run_pk)
-    frozen.freeze()
+    running.freeze(frozen)
     run = await ended(run_pk)
     assert run.status == "completed"
     assert run.lease_token > 1
@@ -103,7 +103,7 @@ async def test_an_abort_outlives_the_worker_that_should_have_confirmed_it(stack,
     run_pk = send("[[tokens=5 hang_after=2]]")
     await eventually(lambda: view_of(run_pk).open_text == words(2))
     (worker,) = running.workers
-    worker.freeze()
+    running.freeze(worker)
     (asked,) = runs.request_abort(user=send.user, session=send.session)
     assert asked.ended is False
     worker.restart()
