@@ -76,6 +76,7 @@ async def a_transaction_is_rolled_back(story: Story) -> None:
         await clients.follow("there from the beginning", session.key)
         await story.send(session, f"{session.key}-1")
         (claimed,) = await story.claim()
+        await clients.heard(2)
         await db.write(rolled_back, queue.append, [(claimed, [delta("m0", "never stored")])])
         await story.say(claimed, "m1", "".join(WORDS))
         await story.finish(claimed, "m1", say=False)
