@@ -38,6 +38,7 @@ class Worker:
         self._concurrency = concurrency or settings.WORKER_CONCURRENCY
         self._runners: dict[int, Runner] = {}
         self._abandoned: list[Claimed] = []  # given back with the next heartbeat: an outage is no death
+        self._lane = ""  # served last
         self._deltas = DeltaWriter()
         self._wake = asyncio.Event()
         self._abort_hint = asyncio.Event()
@@ -76,16 +77,20 @@ class Worker:
     async def _claim_until_drained(self) -> None:
         while not self._draining.is_set():
             self._wake.clear()
-            room = self._concurrency - len(self._runners)
-            taken: Sequence[Claimed] = ()
-            if room > 0:
-                try:
-                    taken = await db.write(queue.claim, self.id, room, alone=True)
-                except ClawError as error:
-                    log.warning("could not claim: %s", error)
-                self._begin(taken)
-            if len(taken) < room or room <= 0:  # else there may be more
-                await _hinted(self._wake, settings.POLL_SECONDS)
+            await self._guarded(self._claim)
+            await _hinted(self._wake, settings.POLL_SECONDS)
+
+    async def _claim(self) -> None:
+        """Fill up: lane after lane, beginning after the one served last."""
+        lanes: Sequence[str] = ()
+        while (room := self._concurrency - len(self._runners)) > 0:
+            turn = await db.write(queue.claim, self.id, room, lanes=lanes, after=self._lane, alone=True)
+            self._begin(turn.runs)
+            if turn.runs:
+                self._lane = turn.lane
+            lanes = turn.others
+            if not lanes:
+                return
 
     def _begin(self, taken: Sequence[Claimed]) -> None:
         until = boot_time() + settings.LEASE_SECONDS - settings.HEARTBEAT_SECONDS

@@ -10,8 +10,8 @@ import orjson
 from django.db import transaction
 
 from clawsite.infra import bus
-from sessions_app.hot_sql import Claimed
 from sessions_app.journal import Told
+from sessions_app.lease_sql import Claimed
 from sessions_app.models import Session
 
 LARGEST_ON_THE_BUS = 64 * 1024  # larger ones travel as (run, seq) and are read from the rows

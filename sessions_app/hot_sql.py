@@ -1,66 +1,26 @@
-"""Accept, claim, step and append as SQL: the four operations on every run's path, for SQLite and PostgreSQL.
+"""Accept, step and append as SQL: with the claim (lease_sql.py) the operations on every run's path, for both databases.
 
 Through the ORM, building queries was three quarters of the writer's time (74 runs a second against 260-290). Everything
 else stays ORM. These functions run inside a transaction that the caller holds. Locks are always taken in the order lane,
-session, run; on SQLite the transaction itself (BEGIN IMMEDIATE) is the lock. This is the only module that writes
-`Run.status`; the steps it allows are those of `Run.ENTERED_FROM`.
+session, run; on SQLite the transaction itself (BEGIN IMMEDIATE) is the lock. Only these two modules write `Run.status`;
+the steps they allow are those of `Run.ENTERED_FROM`.
 """
 
-import datetime as dt
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import orjson
 
 from clawsite.infra import clock
 from clawsite.infra.errors import NotFound
 from sessions_app import sql
 from sessions_app.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events
 from sessions_app.models import Run
-from sessions_app.sql import LANE, RUN, SESSION
-
-UNFINISHED = "('accepted', 'running', 'waiting')"  # letter for letter the condition of the partial index
+from sessions_app.sql import RUN, SESSION
 
 
 class LeaseLost(Exception):
     """The run has another owner or another status by now: stop working on it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A run as its worker holds it; `lease` is the fence that every write names."""
-
-    pk: int
-    run_id: str
-    session_id: uuid.UUID
-    session_key: str
-    owner_id: int
-    session_owner_id: int
-    agent: str
-    generation: int
-    lane: str
-    lease: int
-    seq: int
-    steps: int
-    prompt: str
-    options: dict[str, Any]
-    session_model: str
-    thinking_level: str
-    timeout_seconds: float | None
-    running_seconds: float
-    rescues: int
-    accepted_at: dt.datetime
-    started_ms: int
-    first: bool
-    abort_reason: str
-    channel: str
-
-
-def db_now() -> float:
-    """The database's clock, in seconds since 1970."""
-    return float(sql.row(f"SELECT {sql.now()}")[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,141 +72,6 @@ def accept(run: NewRun) -> tuple[int, Told] | None:
     told = Told(cursor, 1, clock.to_ms(now), [first])
     insert_events([(run.session_id, inserted[0][0], told)])
     return inserted[0][0], told
-
-
-def claim(*, worker: str, lane: str, most: int, lease_seconds: float) -> list[tuple[Claimed, Told]]:
-    """Take up to `most` runs of a lane: parked ones that may go on first, then the heads of sessions, fair between owners."""
-    # Locking the lane and counting are two statements: in a single one, two PostgreSQL workers got past a maximum of 1.
-    limit = sql.row(f"SELECT max_running FROM {LANE} WHERE name = %s{sql.for_update()}", [lane])[0]
-    running = sql.row(f"SELECT count(*) FROM {RUN} WHERE lane = %s AND status = 'running'", [lane])[0]
-    room = min(most, limit - running)
-    if room <= 0:
-        return []
-    # Next is the owner with the fewest running, then the oldest: row_number continues that count inside one claim.
-    picked = sql.rows(
-        f"""
-        SELECT id, session_id FROM (
-          SELECT c.id, c.session_id, c.late,
-                 coalesce(b.n, 0) + row_number() OVER (PARTITION BY c.owner_id ORDER BY c.late, c.id) AS turn
-          FROM (
-            SELECT r.id, r.session_id, r.owner_id, 0 AS late FROM {RUN} r
-            WHERE r.status IN {UNFINISHED} AND r.status = 'waiting' AND r.lane = %s AND r.ready_at IS NOT NULL
-            UNION ALL
-            SELECT r.id, r.session_id, r.owner_id, 1 AS late FROM {RUN} r
-            WHERE r.status = 'accepted' AND r.lane = %s AND NOT EXISTS (
-              SELECT 1 FROM {RUN} e WHERE e.status IN {UNFINISHED} AND e.session_id = r.session_id AND e.id < r.id
-            )
-          ) c
-          LEFT JOIN (
-            SELECT owner_id, count(*) AS n FROM {RUN} WHERE status = 'running' AND lane = %s GROUP BY owner_id
-          ) b ON b.owner_id = c.owner_id
-        ) ranked ORDER BY late, turn, id LIMIT %s
-        """,
-        [lane, lane, lane, room],
-    )
-    return _take(picked, _Taking("status IN ('accepted', 'waiting')", "ready_at = NULL", "resume"), worker, lease_seconds)
-
-
-def rescue(*, worker: str, most: int, lease_seconds: float) -> list[tuple[Claimed, Told]]:
-    """Take running runs whose lease has run out. Their lane slot is still theirs, so no lane is asked."""
-    expired = f"status = 'running' AND lease_until < {sql.now()}"
-    picked = sql.rows(f"SELECT id, session_id FROM {RUN} WHERE {expired} ORDER BY id LIMIT %s", [most])
-    # A lease given back by its owner (0) is a hand-over, not a death, and does not count towards the poison limit.
-    change = """
-        rescues = rescues + CASE WHEN lease_until > 0 THEN 1 ELSE 0 END,
-        running_seconds = running_seconds + CASE WHEN lease_until > claimed_at THEN lease_until - claimed_at ELSE 0 END
-    """
-    return _take(picked, _Taking(expired, change, "rescued"), worker, lease_seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Taking:
-    condition: str  # checked again under the lock
-    change: str
-    phase: str  # told when the run had begun before
-
-
-def _take(picked: list[tuple[Any, ...]], taking: _Taking, worker: str, lease_seconds: float) -> list[tuple[Claimed, Told]]:
-    if not picked:
-        return []
-    sql.lock_sessions([session_id for _, session_id in picked])
-    now = clock.now()
-    run_pks = [pk for pk, _ in picked]
-    rows = sql.rows(
-        f"""
-        UPDATE {RUN} SET status = 'running', lease_token = lease_token + 1, {taking.change},
-          lease_until = {sql.now()} + %s, claimed_at = {sql.now()}, worker = %s, started_at = coalesce(started_at, %s),
-          seq = seq + 1, steps = CASE WHEN seq = 1 THEN 1 ELSE steps END
-        WHERE id IN ({sql.marks(run_pks)}) AND {taking.condition}
-        RETURNING id, run_id, session_id, owner_id, generation, lane, lease_token, seq, steps, prompt, options,
-          timeout_seconds, running_seconds, rescues, accepted_at, started_at, abort_reason
-        """,
-        [lease_seconds, worker, sql.moment_value(now), *run_pks],
-    )
-    if not rows:
-        return []
-    # seq was 1 (accepted) and is 2 now: the first start, which also brings the prompt into the transcript.
-    first = {row[2]: row[7] == 2 for row in rows}
-    marks = ", ".join(["(%s, %s)"] * len(first))
-    numbers = sql.rows(
-        f"""
-        WITH v(id, n) AS (VALUES {marks})
-        UPDATE {SESSION} SET cursor = cursor + 1, entry_count = entry_count + v.n, updated_at = %s FROM v WHERE {SESSION}.id = v.id
-        RETURNING {SESSION}.id, cursor, entry_count, key, agent, model, thinking_level, owner_id, channel
-        """,
-        [value for session_id, is_first in first.items() for value in (session_id, int(is_first))] + [sql.moment_value(now)],
-    )
-    sessions = {row[0]: row for row in numbers}
-    taken, prompts = [], []
-    for row in rows:
-        session = sessions[row[2]]
-        claimed = _claimed(row, session, first[row[2]])
-        taken.append((claimed, Told(session[1], claimed.seq, clock.to_ms(now), [_begin_event(claimed, taking.phase)])))
-        if claimed.first:
-            place = Placed(claimed.session_id, claimed.generation, session[2], claimed.pk, 0)
-            prompts.append((place, prompt_entry(claimed.prompt)))
-    insert_entries(prompts, now)
-    insert_events([(claimed.session_id, claimed.pk, told) for claimed, told in taken])
-    return taken
-
-
-def _claimed(row: tuple[Any, ...], session: tuple[Any, ...], first: bool) -> Claimed:
-    return Claimed(
-        pk=row[0],
-        run_id=row[1],
-        session_id=sql.as_uuid(row[2]),
-        session_key=session[3],
-        owner_id=row[3],
-        session_owner_id=session[7],
-        agent=session[4],
-        generation=row[4],
-        lane=row[5],
-        lease=row[6],
-        seq=row[7],
-        steps=row[8],
-        prompt=row[9],
-        options=orjson.loads(row[10]),
-        session_model=session[5],
-        thinking_level=session[6],
-        timeout_seconds=row[11],
-        running_seconds=row[12],
-        rescues=row[13],
-        accepted_at=sql.as_moment(row[14]),
-        started_ms=clock.to_ms(sql.as_moment(row[15])),
-        first=first,
-        abort_reason=row[16],
-        channel=session[8],
-    )
-
-
-def _begin_event(claimed: Claimed, phase: str) -> NewEvent:
-    if claimed.first:
-        return NewEvent("lifecycle", {"phase": "start", "startedAt": claimed.started_ms})
-    return NewEvent("lifecycle", {"phase": phase, "rescues": claimed.rescues})
-
-
-def prompt_entry(prompt: str) -> NewEntry:
-    return NewEntry("message", "user", [{"type": "text", "text": prompt}], prompt, uuid.uuid4().hex[:16])
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,18 +186,3 @@ def append(batch: Sequence[Append]) -> dict[int, Told]:
         told[item.run_pk] = Told(cursors[sql.uuid_value(item.session_id)] - n + 1, held[item.run_pk] - n + 1, ts, item.events)
     insert_events([(item.session_id, item.run_pk, told[item.run_pk]) for item in batch])
     return told
-
-
-def renew(held: Sequence[tuple[int, int]], *, lease_seconds: float) -> dict[int, str | None]:
-    """Prolong the leases still held; -> run pk: None, or the reason of a wished abort. Missing ones are lost."""
-    sql.lock_runs([pk for pk, _ in held])
-    rows = sql.rows(
-        f"""
-        WITH v(id, lease) AS (VALUES {", ".join(["(%s, %s)"] * len(held))})
-        UPDATE {RUN} SET lease_until = {sql.now()} + %s FROM v
-        WHERE {RUN}.id = v.id AND lease_token = v.lease AND status = 'running'
-        RETURNING {RUN}.id, abort_requested_at, abort_reason
-        """,
-        [value for pair in held for value in pair] + [lease_seconds],
-    )
-    return {pk: reason if asked is not None else None for pk, asked, reason in rows}

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from clawsite.infra import clock
-from sessions_app import hot_sql
+from sessions_app import sql
 from sessions_app.models import Outbox
 
 MOST_ATTEMPTS = 5
@@ -30,7 +30,7 @@ def enqueue(*, run_pk: int, session_id: UUID, channel: str, payloads: Sequence[d
 @transaction.atomic
 def take(channel: str, *, most: int = 20, lease_seconds: float = 60) -> list[Outbox]:
     """Lease undelivered replies of a channel, oldest first; a deliverer that dies loses its lease."""
-    now = hot_sql.db_now()
+    now = sql.db_now()
     due = Outbox.objects.select_for_update().filter(
         Q(lease_until__isnull=True) | Q(lease_until__lt=now), channel=channel, status=Outbox.Status.PENDING
     )

@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 
-from sessions_app import events, hot_sql, runs, sql, tool_calls
-from sessions_app.hot_sql import Append, Claimed, LeaseLost, Step
+from sessions_app import events, hot_sql, lease_sql, runs, sql, tool_calls
+from sessions_app.hot_sql import Append, LeaseLost, Step
 from sessions_app.journal import NewEvent
+from sessions_app.lease_sql import Claimed
 from sessions_app.models import Run, Worker
 
 log = logging.getLogger(__name__)
@@ -16,22 +18,33 @@ log = logging.getLogger(__name__)
 __all__ = ["Claimed", "LeaseLost"]
 
 
-def claim(worker: str, most: int) -> list[Claimed]:
-    """Take what may start now, lane by lane; the caller's transaction is the claim."""
-    taken: list[Claimed] = []
-    for lane in _lanes_with_work():
-        for claimed, told in hot_sql.claim(worker=worker, lane=lane, most=most - len(taken), lease_seconds=settings.LEASE_SECONDS):
-            events.announce_run(claimed, told)
-            taken.append(claimed)
-    return taken
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one claim took, from which lane, and the lanes that have work besides."""
+
+    runs: list[Claimed]
+    lane: str = ""
+    others: Sequence[str] = ()
+
+
+def claim(worker: str, most: int, *, lanes: Sequence[str] = (), after: str = "") -> Turn:
+    """Take what may start now in the first of the lanes; not given: those with work, going round after the one named.
+
+    One lane for each transaction: a claim locks its lane and then sessions, so a second lane would come after sessions.
+    """
+    lane, *others = lanes or _lanes_with_work(after) or [""]
+    taken = lease_sql.claim(worker=worker, lane=lane, most=most, lease_seconds=settings.LEASE_SECONDS) if lane else []
+    for claimed, told in taken:
+        events.announce_run(claimed, told)
+    return Turn([claimed for claimed, _ in taken], lane, others)
 
 
 def rescue(worker: str, most: int) -> list[Claimed]:
     """Take over running runs whose lease ran out. What was in flight is marked, what is beyond help is ended."""
     helped = []
-    for claimed, told in hot_sql.rescue(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
+    for claimed, told in lease_sql.rescue(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
         events.announce_run(claimed, told)
-        log.warning("run %d rescued (%d. time)", claimed.pk, claimed.rescues)
+        log.warning("run %d was left behind and is taken over (rescues: %d)", claimed.pk, claimed.rescues)
         tool_calls.interrupt_started(claimed)
         if claimed.abort_reason:
             end(claimed, Run.Status.ABORTED, claimed.abort_reason)
@@ -49,7 +62,7 @@ def rescue(worker: str, most: int) -> list[Claimed]:
 
 def renew(held: Sequence[Claimed]) -> dict[int, str | None]:
     """Prolong the leases; -> run pk: None or the reason of a wished abort. A run that is missing is lost."""
-    return hot_sql.renew([(claimed.pk, claimed.lease) for claimed in held], lease_seconds=settings.LEASE_SECONDS)
+    return lease_sql.renew([(claimed.pk, claimed.lease) for claimed in held], lease_seconds=settings.LEASE_SECONDS)
 
 
 def append(batch: Sequence[tuple[Claimed, Sequence[NewEvent]]]) -> set[int]:
@@ -113,12 +126,13 @@ def aborts_wished(worker: str) -> dict[int, tuple[int, str]]:
     return {pk: (lease, reason) for pk, lease, reason in wished.values_list("pk", "lease_token", "abort_reason")}
 
 
-def _lanes_with_work() -> list[str]:
+def _lanes_with_work(after: str) -> list[str]:
+    """Lanes with a run to take, beginning after the one served last: a busy lane must not keep another from its turn."""
     waiting = sql.rows(
         f"""
         SELECT lane FROM {sql.RUN} WHERE status = 'accepted'
         UNION
-        SELECT lane FROM {sql.RUN} WHERE status IN {hot_sql.UNFINISHED} AND status = 'waiting' AND ready_at IS NOT NULL
+        SELECT lane FROM {sql.RUN} WHERE status IN {lease_sql.UNFINISHED} AND status = 'waiting' AND ready_at IS NOT NULL
         """
     )
-    return sorted(lane for (lane,) in waiting)  # in a fixed order, since each claim locks its lane
+    return sorted((lane for (lane,) in waiting), key=lambda lane: (lane <= after, lane))

@@ -42,6 +42,11 @@ def now() -> str:
     return _NOW[connection.vendor]
 
 
+def db_now() -> float:
+    """The database's clock, in seconds since 1970."""
+    return float(row(f"SELECT {now()}")[0])
+
+
 def for_update() -> str:
     """SQLite needs none: the transaction itself (BEGIN IMMEDIATE) is the lock."""
     return " FOR UPDATE" if connection.vendor == "postgresql" else ""

@@ -7,8 +7,9 @@ from typing import Any
 
 from clawsite.infra import clock
 from sessions_app import events, hot_sql
-from sessions_app.hot_sql import Claimed, LeaseLost, Step
+from sessions_app.hot_sql import LeaseLost, Step
 from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.lease_sql import Claimed
 from sessions_app.models import ToolCall
 
 OUTCOME_UNKNOWN = (

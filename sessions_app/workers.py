@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 
 from clawsite.infra import clock
 from clawsite.infra.identity import Identity
-from sessions_app import hot_sql, sql
+from sessions_app import sql
 from sessions_app.models import Run, Worker
 
 MISSED_HEARTBEATS = 3
@@ -22,7 +22,7 @@ def register(worker: str, *, version: str, identity: Identity) -> None:
         pid=identity.pid,
         process_started=identity.started,
         started_at=clock.now(),
-        heartbeat_at=hot_sql.db_now(),
+        heartbeat_at=sql.db_now(),
         version=version,
     )
 
@@ -52,12 +52,12 @@ def dead_on_this_host(me: Identity, is_alive: Callable[[Identity], bool]) -> lis
 
 def living() -> QuerySet[Worker]:
     """Workers that have been heard of lately and take new runs; compared in database time, which is what they write."""
-    oldest = hot_sql.db_now() - MISSED_HEARTBEATS * settings.HEARTBEAT_SECONDS
+    oldest = sql.db_now() - MISSED_HEARTBEATS * settings.HEARTBEAT_SECONDS
     return Worker.objects.filter(heartbeat_at__gte=oldest, draining=False)
 
 
 def forget_silent() -> int:
     """Drop workers of other hosts that hold nothing and have been silent for an hour."""
-    silent = Worker.objects.filter(heartbeat_at__lt=hot_sql.db_now() - FORGOTTEN_AFTER_SECONDS)
+    silent = Worker.objects.filter(heartbeat_at__lt=sql.db_now() - FORGOTTEN_AFTER_SECONDS)
     holding = Run.objects.filter(status=Run.Status.RUNNING).values("worker")
     return silent.exclude(pk__in=holding).delete()[0]

@@ -22,9 +22,9 @@ class Workshop:
         self._numbers = itertools.count(1)
         self._workers: dict[Worker, asyncio.Task[None]] = {}
 
-    def open(self) -> Worker:
+    def open(self, concurrency: int | None = None) -> Worker:
         """Start a worker; the first one is started by the fixture."""
-        worker = Worker()
+        worker = Worker(concurrency=concurrency)
         self._workers[worker] = asyncio.create_task(worker.run())
         return worker
 

@@ -253,11 +253,11 @@ def check_people(_settings: ModuleType) -> Finding:
 
 
 def check_worker(settings: ModuleType) -> Finding:
-    from sessions_app import hot_sql
+    from sessions_app import sql
     from sessions_app.models import Worker
 
     # The lease: a worker silent for longer has lost its runs to others.
-    alive = Worker.objects.filter(heartbeat_at__gte=hot_sql.db_now() - settings.LEASE_SECONDS).count()
+    alive = Worker.objects.filter(heartbeat_at__gte=sql.db_now() - settings.LEASE_SECONDS).count()
     if alive:
         return Finding("worker", "ok", f"{alive} alive")
     return Finding(

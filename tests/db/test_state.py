@@ -6,7 +6,7 @@ import pytest
 from django.db import connection, transaction
 
 from clawsite.infra.errors import Conflict, NotFound, QueueFull
-from sessions_app import hot_sql, queue, runs, selectors, sessions, tool_calls
+from sessions_app import queue, runs, selectors, sessions, sql, tool_calls
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Lane, Run, Session, TranscriptEntry
 from sessions_app.transcript import model_history
@@ -20,7 +20,7 @@ def accept(user, session, run_id, prompt="hello", **kwargs):
 
 def claim(most=10, worker="w1"):
     with transaction.atomic():
-        return queue.claim(worker, most)
+        return queue.claim(worker, most).runs
 
 
 def complete(claimed):
@@ -140,9 +140,25 @@ def test_a_thousand_cron_runs_do_not_keep_a_message_waiting(person, session_of, 
     for number in range(1000):
         accept(machine, session_of(machine), f"c{number}", lane="cron")
     accept(human, session_of(human), "m1")
-    taken = [claimed.run_id for claimed in claim(most=80)]
-    assert "m1" in taken
-    assert len(taken) == 6
+    with transaction.atomic():
+        crowd = queue.claim("w1", 80)
+    assert (len(crowd.runs), crowd.lane, crowd.others) == (5, "cron", ["main"])
+    with transaction.atomic():
+        message = queue.claim("w1", 75, lanes=crowd.others)
+    assert [claimed.run_id for claimed in message.runs] == ["m1"]
+
+
+def test_a_small_worker_serves_the_lanes_in_turn(user, session_of):
+    for number in range(3):
+        accept(user, session_of(user), f"c{number}", lane="cron")
+        accept(user, session_of(user), f"m{number}", lane="main")
+    order, lane = [], ""
+    for _ in range(6):
+        with transaction.atomic():
+            turn = queue.claim("w1", 1, after=lane)
+        order += [claimed.run_id for claimed in turn.runs]
+        lane = turn.lane
+    assert order == ["c0", "m0", "c1", "m1", "c2", "m2"]
 
 
 def test_a_parked_run_holds_no_slot_but_keeps_the_turn(user, session_of):
@@ -245,7 +261,7 @@ def test_seq_and_cursor_have_no_holes(user, session_of):
 
 
 def test_the_database_clock_is_a_clock():
-    assert abs(hot_sql.db_now() - __import__("time").time()) < 60
+    assert abs(sql.db_now() - __import__("time").time()) < 60
 
 
 def test_time_without_a_worker_is_not_running_time(user, session_of):
@@ -253,7 +269,7 @@ def test_time_without_a_worker_is_not_running_time(user, session_of):
     (claimed,) = claim()
     with transaction.atomic():
         queue.give_back([claimed])
-    Run.objects.filter(pk=claimed.pk).update(claimed_at=hot_sql.db_now() - 43_200)  # half a day later
+    Run.objects.filter(pk=claimed.pk).update(claimed_at=sql.db_now() - 43_200)  # half a day later
     with transaction.atomic():
         (next_owner,) = queue.rescue("w2", 5)
     assert next_owner.running_seconds < 3600

@@ -54,7 +54,7 @@ class Story:
         return accepted.pk
 
     async def claim(self, most: int = 10, worker: str = "first") -> list[Claimed]:
-        return await db.write(queue.claim, worker, most, alone=True)
+        return (await db.write(queue.claim, worker, most, alone=True)).runs
 
     async def die_of(self, claimed: Claimed) -> None:
         """Its worker is gone, and the lease runs out."""

@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models import F
 
 from clawsite.infra import db
-from sessions_app import hot_sql, runs, sql
+from sessions_app import hot_sql, lease_sql, runs, sql
 from sessions_app.models import Event, Run
 from tests.faults import stories
 from tests.faults.checker import violations
@@ -80,7 +80,7 @@ def counts_no_lane(monkeypatch):
 
 
 def rescues_nobody(monkeypatch):
-    monkeypatch.setattr(hot_sql, "rescue", lambda **_: [])
+    monkeypatch.setattr(lease_sql, "rescue", lambda **_: [])
 
 
 def rescues_for_ever(monkeypatch):

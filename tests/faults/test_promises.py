@@ -51,7 +51,7 @@ async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, 
     line = await Line.open(running.ws_url(), token, hear=reader.hear)
     await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, at_answer=reader.begin)
     accepted = await db.write(runs.accept_run, user=user, session=session, run_id="k1", prompt="hello")
-    (claimed,) = await db.write(queue.claim, "test", 1, alone=True)
+    (claimed,) = (await db.write(queue.claim, "test", 1, alone=True)).runs
     await _flood(claimed, 100, 0)  # so that the process has the memory it needs for this at all
     await eventually(lambda: reader.last == 102)
     deaf = [await Line.open(running.ws_url(), token, buffer=4096) for _ in range(DEAF)]

@@ -51,7 +51,7 @@ async def a_worker_freezes_in_a_tool(shop: Workshop, writes: Writes, eventually,
     await shop.close()
     writes.held, writes.let_go = session.key, threading.Event()
     run_pk = shop.send(WRITE % session.key, session=session)
-    (claimed,) = await db.write(queue.claim, "first", 1, alone=True)
+    (claimed,) = (await db.write(queue.claim, "first", 1, alone=True)).runs
     frozen = works_on(claimed)
     await eventually(lambda: writes.done[session.key] == 1)
     await db.write(Run.objects.filter(pk=run_pk).update, lease_until=1.0)

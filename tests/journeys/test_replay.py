@@ -96,7 +96,7 @@ class Script:
 async def carry_out(script: Script, user, session) -> int:
     """Accept a run and work on it as workers do, until it has ended; -> its key."""
     run_pk = runs.accept_run(user=user, session=session, run_id=str(session.id), prompt="hello").pk
-    (claimed,) = await db.write(queue.claim, "worker", 1, alone=True)
+    (claimed,) = (await db.write(queue.claim, "worker", 1, alone=True)).runs
     for number in itertools.count(2):
         runner = Runner(claimed, DeltaWriter())
         runner.lease_renewed(boot_time() + 60)

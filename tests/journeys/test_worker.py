@@ -42,6 +42,16 @@ async def test_runs_of_one_session_are_worked_on_in_order_and_others_meanwhile(w
     assert (await workshop.ended(second)).status == "completed"
 
 
+async def test_lanes_are_served_in_turn_even_by_a_worker_for_one_run(workshop: Workshop, session_of):
+    await workshop.close()
+    for number in range(3):
+        workshop.send(f"[[text=c{number}]]", session=session_of(workshop.user), lane="cron")
+    message = workshop.send("[[text=m]]")
+    workshop.open(concurrency=1)
+    await workshop.ended(message)
+    assert Run.objects.filter(lane="cron", status="completed").count() < 3
+
+
 async def test_thinking_is_told_and_stored_apart_from_the_answer(workshop: Workshop):
     run = await workshop.answer("[[reasoning=5 text=hello]]")
     assert said_in(run)[-1] == ("assistant", "hello")
@@ -143,7 +153,7 @@ async def test_a_run_that_takes_too_long_is_stopped_in_words(workshop: Workshop)
 async def test_a_parked_run_holds_no_worker_and_continues_when_it_is_ready(workshop: Workshop):
     await workshop.close()
     run_pk = workshop.send("[[text=hello]]")
-    (claimed,) = queue.claim("a worker that parks", 1)
+    (claimed,) = queue.claim("a worker that parks", 1).runs
     queue.park(claimed, "approval")
     workshop.open()
     other = workshop.send("[[text=later]]")

@@ -184,7 +184,7 @@ class Hand:
         self.texts: dict[str, str] = {}
 
     async def start(self, run_id: str) -> None:
-        claimed = await db.write(queue.claim, "hand", 64, alone=True)
+        claimed = (await db.write(queue.claim, "hand", 64, alone=True)).runs
         self.held |= {one.run_id: one for one in claimed}
         assert run_id in self.held, f"{run_id} cannot start"
         self.texts[run_id] = ""
