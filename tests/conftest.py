@@ -181,7 +181,8 @@ def live(django_db_setup, django_db_blocker):
         if not static_is_current(settings):
             call_command("collectstatic", interactive=False, verbosity=0)
         Agent.objects.get_or_create(slug="demo", defaults={"name": "Demo", "model": "demo/clawsite"})
-        with Stack(webs=count, workers=count) as stack:
+        # Nobody dies here, and a lease of half a second runs out on a busy machine.
+        with Stack(webs=count, workers=count, env={"CLAWSITE_LEASE_SECONDS": "10"}) as stack:
             yield stack
         db.close()
         delete_rows()

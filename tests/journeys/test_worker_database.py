@@ -19,6 +19,7 @@ READ_ONLY = {
 }
 NOT_COUNTED = ("BEGIN", "PRAGMA", "SET ", "SAVEPOINT", "RELEASE")
 DELTAS = "WITH v(id, lease, n)"  # how hot_sql.append begins
+NOTHING_TO_CLAIM = "SELECT lane FROM"  # how queue.claim begins, and all it does when nothing waits
 
 
 class Counter:
@@ -74,10 +75,11 @@ async def test_a_run_without_tools_needs_few_statements_and_few_commits(workshop
     accepted = await db.write(runs.accept_run, **wanted, key=str(session.id))
     run = await workshop.ended(accepted.pk)
     assert run.status == "completed"
-    steps = [statements for statements in counter.transactions if not any(sql.startswith(DELTAS) for sql in statements)]
+    written = [each for each in counter.transactions if len(each) > 1 or not each[0].startswith(NOTHING_TO_CLAIM)]
+    steps = [statements for statements in written if not any(sql.startswith(DELTAS) for sql in statements)]
     everything = [*counter.reads, *(sql for statements in steps for sql in statements)]
-    assert len(counter.transactions) > len(steps), "no deltas were seen, so nothing was measured"
-    assert len(steps) <= 6, steps
+    assert len(written) > len(steps), "no deltas were seen, so nothing was measured"
+    assert len(steps) <= 5, steps
     assert len(everything) <= 25, "\n".join(everything)
 
 
