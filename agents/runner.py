@@ -75,7 +75,7 @@ class Runner:
         except asyncio.CancelledError:
             if self.open.lost is not None:
                 self.abandoned = isinstance(self.open.lost, Unavailable)
-                log.warning("run %d cannot be written any more and is left to its next owner: %s", claimed.pk, self.open.lost)
+                log.warning("run %d cannot be written any more and is left for another worker: %s", claimed.pk, self.open.lost)
             elif self._stopped is None:
                 raise
             else:
@@ -88,7 +88,7 @@ class Runner:
             log.warning("%s; stopped working on it", error)
         except Unavailable as error:  # the database, not the run: it goes on where it was once the rows can be written again
             self.abandoned = True
-            log.warning("run %d is left to its next owner: %s", claimed.pk, error)
+            log.warning("run %d is left for another worker: %s", claimed.pk, error)
         except ClawError as error:
             await self._end(Run.Status.FAILED, error.code.lower(), error.message)
         except Exception:
@@ -177,4 +177,4 @@ class Runner:
         except LeaseLost as lost:
             log.info("%s; it had ended already", lost)
         except ClawError as fault:
-            log.warning("the end of run %d could not be written (%s); its next owner will", self.claimed.pk, fault)
+            log.warning("the end of run %d could not be written (%s); the worker that takes it over will", self.claimed.pk, fault)

@@ -8,6 +8,8 @@ from agents.models import MAIN, Agent
 from agents.providers.catalog import default_model
 from clawsite.infra.errors import NotFound
 
+MOST_NAMED = 20  # agents in an error message
+
 
 def list_agents() -> list[Agent]:
     """The agents somebody may talk to, the default one first."""
@@ -15,9 +17,15 @@ def list_agents() -> list[Agent]:
 
 
 def find_agent(slug: str) -> Agent:
+    """The agent of that id; NotFound names those there are."""
     agent = Agent.objects.filter(slug=slug, enabled=True).first()
     if agent is None:
-        raise NotFound(f"there is no agent {slug!r}, or it is switched off", details={"code": "UNKNOWN_AGENT_ID"})
+        names = [other.slug for other in list_agents()]
+        there = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+        raise NotFound(
+            f"there is no agent {slug!r}, or it is switched off; you may use: {there or 'none'}",
+            details={"code": "UNKNOWN_AGENT_ID"},
+        )
     return agent
 
 

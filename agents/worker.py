@@ -15,7 +15,7 @@ from functools import partial
 
 from django.conf import settings
 
-from agents import selectors
+from agents import housekeeping, selectors
 from agents.deltas import DeltaWriter
 from agents.providers import catalog
 from agents.runner import Runner
@@ -39,6 +39,7 @@ class Worker:
         self._runners: dict[int, Runner] = {}
         self._abandoned: list[Claimed] = []  # given back with the next heartbeat: an outage is no death
         self._lane = ""  # served last
+        self._late_lanes = lanes.LateLanes()
         self._deltas = DeltaWriter()
         self._wake = asyncio.Event()
         self._abort_hint = asyncio.Event()
@@ -60,6 +61,7 @@ class Worker:
             asyncio.create_task(self._every(settings.HEARTBEAT_SECONDS, self._renew), name="heartbeat"),
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep, hint=self._left_behind), name="sweep"),
             asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_aborts, hint=self._abort_hint), name="aborts"),
+            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.keep_house), name="housekeeping"),
         ]
         try:
             await self._claim_until_drained()
@@ -155,7 +157,7 @@ class Worker:
         if room > 0 and not self._draining.is_set():
             self._begin(await db.write(queue.rescue, self.id, room, alone=True))
         await db.write(workers.forget_silent)
-        await db.read(lanes.warn_of_long_waits)
+        await db.read(self._late_lanes.look)
 
     async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]], hint: asyncio.Event | None = None) -> None:
         """Do it again and again, and at once when hinted at."""
@@ -169,22 +171,28 @@ class Worker:
         try:
             await chore()
         except ClawError as error:
-            log.warning("%s failed: %s", getattr(chore, "__name__", "a chore"), error)
+            log.warning("the worker could not %s: %s", _words(chore), error)
         except Exception:
-            log.exception("%s failed", getattr(chore, "__name__", "a chore"))
+            log.exception("the worker could not %s", _words(chore))
 
     async def _hand_over(self) -> None:
         """Let runs end by themselves for a while; the rest is continued by the next worker."""
         await db.write(workers.drain, self.id)
         tasks = [runner.open.owner for runner in self._runners.values() if runner.open.owner]
         if tasks:
-            log.info("draining: %d runs have up to %g s to end", len(tasks), settings.DRAIN_SECONDS)
+            log.info("stopping: %d runs have up to %g s to end", len(tasks), settings.DRAIN_SECONDS)
             await asyncio.wait(tasks, timeout=settings.DRAIN_SECONDS)
         left = list(self._runners.values())
         for runner in left:
             runner.stop(None, "drained")
         await asyncio.gather(*(task for task in tasks if not task.done()), return_exceptions=True)
         await db.write(_leave, self.id, [runner.claimed for runner in left], alone=True)
+        await self._guarded(housekeeping.note_the_log)
+
+
+def _words(chore: Callable[[], Awaitable[None]]) -> str:
+    """_look_for_aborts -> look for aborts"""
+    return getattr(chore, "__name__", "do a chore").strip("_").replace("_", " ")
 
 
 async def _hinted(hint: asyncio.Event, seconds: float) -> None:

@@ -24,7 +24,16 @@ Place = int | str  # a cursor, or an ISO time
 
 
 class EventsGone(Exception):
-    """The events after that place are no longer kept, or never were in this log: read the session anew."""
+    """The events after that place are no longer kept, or it is one in another log, as after a restore: read the session anew."""
+
+
+@dataclass
+class _Reader:
+    """How far a session has been read, and in which log that was."""
+
+    session_key: str
+    place: Place
+    epoch: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,13 +98,18 @@ class Client:
         """As `Connection.request`. Not repeated after a loss: only the caller knows whether that is safe."""
         return await (await self.connection()).request(method, params, **options)
 
-    async def follow(self, session_key: str, place: Place = BEGINNING, *, live: bool = True) -> AsyncIterator[Event]:
-        """Every event of a session after a place, once and in order, over any number of losses; with `live` without end."""
+    async def follow(
+        self, session_key: str, place: Place = BEGINNING, *, epoch: str = "", live: bool = True
+    ) -> AsyncIterator[Event]:
+        """Every event of a session after a place, once and in order, over any number of losses; with `live` without end.
+
+        `epoch` is that of the log in which a remembered cursor counts; the gateway tells it in `hello` and beside cursors.
+        """
+        reader = _Reader(session_key, place, epoch)
         while True:
             connection = await self.connection()
             with contextlib.suppress(ConnectionLost):
-                async for event in _events(connection, session_key, place, live=live):
-                    place = event.cursor
+                async for event in _events(connection, reader, live=live):
                     yield event
                 if not live:
                     return
@@ -104,17 +118,16 @@ class Client:
         """Start a run and yield its events, once and in order, to its end. After a loss the same key finds the same run."""
         run_id = idempotency_key or str(uuid.uuid4())
         params = {"message": text, "sessionKey": session_key, "idempotencyKey": run_id, **wishes}
-        cursor: int | None = None
+        reader: _Reader | None = None
         while True:
             connection = await self.connection()
             with contextlib.suppress(ConnectionLost):
-                if cursor is None:
+                if reader is None:
                     # Where the session stands before the run, so that nothing of it can be missed later.
                     head = await connection.request("chat.history", {"sessionKey": session_key, "limit": 1})
-                    session_key, cursor = head["sessionKey"], head["cursor"]
+                    reader = _Reader(head["sessionKey"], head["cursor"], head.get("epoch", ""))
                 await _start(connection, params)
-                async for event in _events(connection, session_key, cursor):
-                    cursor = event.cursor
+                async for event in _events(connection, reader):
                     if event.run_id == run_id:
                         yield event
                         if event.ends_run:
@@ -138,30 +151,33 @@ class Client:
                 delay = max(delay, error.retry_after)
 
 
-async def _events(connection: Connection, session_key: str, place: Place, *, live: bool = True) -> AsyncIterator[Event]:
+async def _events(connection: Connection, reader: _Reader, *, live: bool = True) -> AsyncIterator[Event]:
     """Events after a place: from the rows up to now, then as they come, and from the rows again wherever one is missing."""
     with connection.listen() as frames:
         while True:
             cursor = 0
             more = True
             while more:
-                page = await connection.request("sessions.history", {"sessionKey": session_key, "fromStateVersion": place})
+                params = {"sessionKey": reader.session_key, "fromStateVersion": reader.place}
+                page = await connection.request("sessions.history", params | ({"epoch": reader.epoch} if reader.epoch else {}))
                 if page.get("resync_required"):
                     raise EventsGone(page.get("reason", "the events are no longer kept"))
+                reader.epoch = page.get("epoch", "")
                 for frame in page["events"]:
                     if event := log_event(frame):
+                        reader.place = event.cursor
                         yield event
-                place = cursor = page["cursor"]
+                reader.place = cursor = page["cursor"]
                 more = page["more"]
             if not live:
                 return
             while (frame := await frames.get()) is not None:
                 told = log_event(frame)
-                if told is None or told.session_key != session_key or told.cursor <= cursor:
+                if told is None or told.session_key != reader.session_key or told.cursor <= cursor:
                     continue
                 if told.cursor > cursor + 1:
                     break
-                place = cursor = told.cursor
+                reader.place = cursor = told.cursor
                 yield told
             else:
                 raise ConnectionLost(connection.lost_because or "closed")

@@ -120,6 +120,7 @@ POLL_SECONDS = environment.number("CLAWSITE_POLL_SECONDS", 1)  # behind every wa
 DRAIN_SECONDS = environment.number("CLAWSITE_DRAIN_SECONDS", 10)
 RUN_TIMEOUT_SECONDS = environment.number("CLAWSITE_RUN_TIMEOUT_SECONDS", 600)
 MAX_RESCUES = 3
+EVENT_DAYS = environment.number("CLAWSITE_EVENT_DAYS", 30)  # events of runs that ended earlier are deleted; 0 keeps them for ever
 MAX_QUEUED_PER_USER = 100
 # Above the sum of the lanes' maxima (64 + 5 + 8 + 2), so that no lane can take a lone worker's last place from another.
 WORKER_CONCURRENCY = int(environment.number("CLAWSITE_WORKER_CONCURRENCY", 80))

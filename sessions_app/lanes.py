@@ -11,6 +11,7 @@ from sessions_app.models import Lane, Run
 log = logging.getLogger(__name__)
 
 MAIN, CRON, SUBAGENT, NESTED = "main", "cron", "subagent", "nested"
+TELL_AGAIN_SECONDS = 600
 DEFAULTS = {MAIN: 64, CRON: 5, SUBAGENT: 8, NESTED: 2}
 
 
@@ -52,16 +53,29 @@ def lane_report() -> list[dict[str, Any]]:
     return report
 
 
-def warn_of_long_waits() -> list[str]:
-    """Log every lane whose oldest run waits too long; told by the sweeper. Returns the lanes."""
-    late = [row for row in lane_report() if row["late"]]
-    for row in late:
-        log.warning(
-            "lane %s: the oldest of %d queued runs has waited %.1f s (%d of %d running)",
-            row["lane"],
-            row["queued"],
-            row["oldestWaitMs"] / 1000,
-            row["running"],
-            row["max"],
-        )
-    return [row["lane"] for row in late]
+class LateLanes:
+    """Lanes whose oldest run waits too long, told when that begins, every ten minutes while it lasts, and when it is over.
+
+    Each worker's sweep has one; what was told is forgotten with it.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, float] = {}  # lane -> when it was last told, by `clock.boot_time`
+
+    def look(self) -> None:
+        now = clock.boot_time()
+        for row in lane_report():
+            lane = row["lane"]
+            if not row["late"]:
+                if self._told.pop(lane, None) is not None:
+                    log.info("lane %s is on time again", lane)
+            elif lane not in self._told or now - self._told[lane] >= TELL_AGAIN_SECONDS:
+                self._told[lane] = now
+                log.warning(
+                    "lane %s: the oldest of %d queued runs has waited %.1f s (%d of at most %d are running)",
+                    lane,
+                    row["queued"],
+                    row["oldestWaitMs"] / 1000,
+                    row["running"],
+                    row["max"],
+                )

@@ -44,7 +44,7 @@ def rescue(worker: str, most: int) -> list[Claimed]:
     helped = []
     for claimed, told in lease_sql.rescue(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
         events.announce_run(claimed, told)
-        log.warning("run %d was left behind and is taken over (rescues: %d)", claimed.pk, claimed.rescues)
+        log.warning("run %d is taken over from a lost worker (attempt %d)", claimed.pk, claimed.rescues + 1)
         tool_calls.interrupt_started(claimed)
         if claimed.abort_reason:
             end(claimed, Run.Status.ABORTED, claimed.abort_reason)
@@ -53,7 +53,7 @@ def rescue(worker: str, most: int) -> list[Claimed]:
                 claimed,
                 Run.Status.FAILED,
                 "poisoned",
-                f"this run's worker died {claimed.rescues} times; it was stopped so that it does not do so for ever",
+                f"the worker died {claimed.rescues} times during this run, so it was not tried again",
             )
         else:
             helped.append(claimed)

@@ -16,6 +16,7 @@ from sessions_app.events import EventOut
 from sessions_app.keys import parse_key
 from sessions_app.models import Event, Run, Session, TranscriptEntry
 from sessions_app.replay import RunView, replay
+from sessions_app.run_ends import ends_without_answer
 from sessions_app.transcript import to_wire
 
 # One reply must fit into a socket's queue (1 MiB) with room for the events behind it.
@@ -23,7 +24,7 @@ LARGEST_REPLY = 768 * 1024
 PREVIEW_CHARACTERS = 240
 # Prompts that wait are shown beside the history: all of them fit into the quarter of the queue that is left.
 QUEUED_CHARACTERS, MOST_QUEUED = 1_000, 100
-END = 2**31 - 1  # behind every position
+END = 2**63 - 1  # behind every position and every run
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class HistoryPage:
     before: int | None  # position to ask for older ones, None when there are none
     queued: list[dict[str, Any]]
     active: dict[str, Any] | None
+    ends: list[dict[str, Any]]  # runs among these messages that failed or were stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def history(session: Session, *, limit: int, before: int | None = None) -> Histo
     # As SQL: 1,000 messages took 35 ms as model instances, 8 ms so.
     rows = sql.rows(
         f"""
-        SELECT e.position, e.role, e.content, e.created_at, e.message_id, e.meta, r.run_id
+        SELECT e.position, e.role, e.content, e.created_at, e.message_id, e.meta, e.run_id, r.run_id
         FROM {sql.ENTRY} e LEFT JOIN {sql.RUN} r ON r.id = e.run_id
         WHERE e.session_id = %s AND e.generation = %s AND e.kind IN ('message', 'tool_result') AND e.position < %s
         ORDER BY e.position DESC LIMIT %s
@@ -150,22 +152,31 @@ def history(session: Session, *, limit: int, before: int | None = None) -> Histo
         [sql.uuid_value(session.pk), session.generation, END if before is None else before, limit + 1],
     )
     messages: list[dict[str, Any]] = []
+    runs: dict[int, str] = {}
     size, oldest = 0, None
-    for position, role, content, created_at, message_id, meta, run_id in rows[:limit]:
+    for position, role, content, created_at, message_id, meta, run_pk, run_id in rows[:limit]:
         size += len(content.encode()) + len(meta) + 200
         if size > LARGEST_REPLY and messages:
             break
         message = to_wire(role, orjson.loads(content), sql.as_moment(created_at), message_id, orjson.loads(meta), run_id)
         messages.append(message)
         oldest = position
+        if run_pk:
+            runs[run_pk] = run_id
     more = len(messages) < len(rows)
     messages.reverse()
-    return HistoryPage(messages, cursor, oldest if more else None, *_unfinished(session))
+    # From the first run of this page, or of all, to the last; the newest page goes up to what is under way.
+    first = min(runs, default=END) if more else 0
+    last = END if before is None else max(runs, default=0)
+    unfinished = list(Run.objects.filter(session=session, status__in=Run.UNFINISHED).order_by("id")[:MOST_QUEUED])
+    known = [*runs.items(), *((run.pk, run.run_id) for run in unfinished)]
+    ends = ends_without_answer(session, first=first, last=last, known=known)
+    return HistoryPage(messages, cursor, oldest if more else None, *_told(unfinished), ends)
 
 
-def _unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _told(unfinished: list[Run]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     queued, active = [], None
-    for run in Run.objects.filter(session=session, status__in=Run.UNFINISHED).order_by("id")[:MOST_QUEUED]:
+    for run in unfinished:
         if run.status == Run.Status.ACCEPTED:
             text = run.prompt[:QUEUED_CHARACTERS]
             queued.append({"runId": run.run_id, "text": text, "acceptedAt": clock.to_ms(run.accepted_at)})

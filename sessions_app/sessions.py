@@ -4,6 +4,7 @@ import uuid
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Max
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
@@ -50,16 +51,19 @@ def ensure_session(user: User, key: str) -> Session:
 
 @transaction.atomic
 def create_session(user: User, *, key: str | None = None, agent: str | None = None, **fields: Any) -> Session:
-    """Make a session; without a key it gets one of its own. The same key again returns the one that is there."""
+    """Make a session; without a key it gets one of its own, with `agent`. The same key again returns the one that is there."""
     parsed = parse_key(key or f"agent:{agent or DEFAULT_AGENT}:{uuid.uuid4().hex[:12]}")
-    if agent and agent != parsed.agent:
-        raise InvalidRequest(f"session key {key!r} belongs to agent {parsed.agent!r}, not {agent!r}")
     session = Session(owner=user, key=str(parsed), agent=parsed.agent, channel=parsed.channel or "webchat", **fields)
+    # A client that knew a deleted session of this key has one of its cursors: no number of the new log must look like the next.
+    deleted = Session.objects.filter(owner=user, key=session.key, deleted_at__isnull=False)
+    if (last := deleted.aggregate(last=Max("cursor"))["last"]) is not None:
+        session.cursor = last + 1
     try:
         with transaction.atomic():
             session.save(force_insert=True)
     except IntegrityError:  # made by another process meanwhile
         return Session.objects.get(owner=user, key=str(parsed), deleted_at__isnull=True)
+    _check_label(session)
     events.session_changed(session, "created")
     return session
 
@@ -77,9 +81,7 @@ def patch_session(user: User, session: Session, changes: dict[str, Any]) -> Sess
             raise InvalidRequest(f"sessions.patch cannot change {name!r}")
     if session.thinking_level not in THINKING_LEVELS:
         raise InvalidRequest(f"thinkingLevel is one of {', '.join(level or 'null' for level in THINKING_LEVELS)}")
-    taken = Session.objects.filter(owner=user, label=session.label, deleted_at__isnull=True).exclude(pk=session.pk)
-    if session.label and taken.exists():
-        raise InvalidRequest(f"label {session.label!r} is used by another of your sessions")
+    _check_label(session)
     session.updated_at = clock.now()
     session.save(update_fields=[*COLUMNS.values(), "settings", "updated_at"])
     events.session_changed(session, "patched")
@@ -130,6 +132,13 @@ def inject_message(user: User, session: Session, text: str, label: str = "") -> 
     message = {"role": "assistant", "content": entry.content, "timestamp": clock.now_ms(), "messageId": entry.message_id}
     _tell(session, NewEvent("session", {"change": "injected", "message": message}), [entry])
     return TranscriptEntry.objects.get(session=session, message_id=entry.message_id)
+
+
+def _check_label(session: Session) -> None:
+    """A label is a name too: `sessions.resolve` finds one session by it."""
+    taken = Session.objects.filter(owner=session.owner_id, label=session.label, deleted_at__isnull=True).exclude(pk=session.pk)
+    if session.label and taken.exists():
+        raise InvalidRequest(f"label {session.label!r} is used by another of your sessions")
 
 
 def _own(user: User, session: Session) -> Session:

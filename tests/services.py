@@ -13,6 +13,10 @@ import time
 from pathlib import Path
 
 
+class NotInstalled(RuntimeError):
+    """The message says what to install."""
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -48,11 +52,11 @@ def _stop(process: "subprocess.Popen[bytes]", directory: str) -> None:
 
 
 def start_postgres() -> str:
-    """-> DATABASE_URL of an empty server; RuntimeError says what is missing."""
+    """-> DATABASE_URL of an empty server."""
     initdb = find_program("initdb", "/usr/lib/postgresql/*/bin/initdb", "/opt/homebrew/opt/postgresql*/bin/initdb")
     server = find_program("postgres", "/usr/lib/postgresql/*/bin/postgres", "/opt/homebrew/opt/postgresql*/bin/postgres")
     if not initdb or not server:
-        raise RuntimeError("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+        raise NotInstalled("PostgreSQL is not installed (Debian: apt-get install postgresql)")
     directory = tempfile.mkdtemp(prefix="clawsite-pg-")
     account: dict[str, str] = {}
     if os.getuid() == 0:
@@ -82,7 +86,7 @@ def start_redis() -> str:
     """-> REDIS_URL of an empty server."""
     server = find_program("redis-server")
     if not server:
-        raise RuntimeError("Redis is not installed (Debian: apt-get install redis-server)")
+        raise NotInstalled("Redis is not installed (Debian: apt-get install redis-server)")
     directory, port = tempfile.mkdtemp(prefix="clawsite-redis-"), free_port()
     process = subprocess.Popen(
         [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", directory],

@@ -28,7 +28,7 @@ class DemoProvider:
             await asyncio.sleep(self._pause)
         for piece in _pieces(turn.text):
             yield TextDelta(piece)
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(self._pause * turn.pace)
         calls = (ToolCallAsked("", turn.tool, turn.arguments),) if turn.tool else ()
         message = AssistantMessage(turn.text, turn.thinking, calls)
         usage = Usage(_prompt_words(request), len(WORDS.findall(turn.thinking + " " + turn.text)) + len(calls) * 10)

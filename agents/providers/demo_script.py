@@ -19,6 +19,8 @@ LONGEST_REQUEST = 1000  # characters that are looked at
 MOST_LINES = 60
 MOST_CHARACTERS = 4000
 REGEX_CHARACTERS = re.compile(r"([.^$*+?{}\[\]\\|()])")
+COUNT_TO = 100  # at most: 50 s
+COUNTING_PACE = 33  # times slower than words: two numbers a second leave time to press Stop
 LANGUAGES = {"py": "python", "js": "javascript", "ts": "typescript", "md": "markdown", "sh": "bash", "yml": "yaml"}
 
 
@@ -28,6 +30,7 @@ class Turn:
     text: str = ""
     tool: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
+    pace: int = 1  # how many times slower than usual the text is streamed
 
 
 # The first phrase that fits decides, so the more particular come first.
@@ -54,6 +57,8 @@ PHRASES = (
     ("read", rf"(?:读取|读一下|读|打开|查看|显示|看看|看一下)\s*(?:文件)?\s*{PATH}"),
     ("glob", r"\b(?:list|show|see|what|which)\b.*\b(?:files|workspace|folder|directory)\b|^\s*(?:ls|dir)\b"),
     ("glob", r"(?:列出|有哪些|有什么|看看|显示|查看).*(?:文件|工作区|目录)|(?:文件|目录).*(?:有哪些|有什么|列表)"),
+    ("count", r"\bcount\s+(?:slowly\s+)?(?:from\s+(?:1|one)\s+)?(?:up\s+)?to\s+(?P<to>\d{1,9})\b"),
+    ("count", r"数到\s*(?P<to>\d{1,9})"),
     ("session_status", r"\bstatus\b|状态"),
 )
 COMPILED = tuple((tool, re.compile(pattern, re.IGNORECASE | re.DOTALL)) for tool, pattern in PHRASES)
@@ -79,6 +84,8 @@ def next_turn(messages: Sequence[Message], tools: Sequence[str]) -> Turn:
     tool, wanted = understand(asked)
     if not tool:
         return Turn(words.thought_plain, words.introduction)
+    if tool == "count":  # the one thing it does by itself
+        return Turn(words.thought_count, " ".join(str(number) for number in range(1, wanted["to"] + 1)), pace=COUNTING_PACE)
     if tool not in tools:
         offered = ", ".join(f"`{name}`" for name in tools) or words.none
         return Turn(words.thought_missing.format(tool=tool), words.missing.format(tool=tool, offered=offered))
@@ -86,7 +93,7 @@ def next_turn(messages: Sequence[Message], tools: Sequence[str]) -> Turn:
 
 
 def understand(text: str) -> tuple[str, dict[str, Any]]:
-    """The tool that plain words ask for and its arguments; no tool when they ask for none."""
+    """The tool that plain words ask for, or `count`, and its arguments; no tool when they ask for none."""
     # Bounded, because the phrases take quadratic time on text made for it.
     text = re.sub(r"(\s{2})\s+", r"\1", text[:LONGEST_REQUEST])
     for tool, pattern in COMPILED:
@@ -108,6 +115,8 @@ def understand(text: str) -> tuple[str, dict[str, Any]]:
                 return tool, {"path": part["path"]}
             case "glob":
                 return tool, {"pattern": "**/*"}
+            case "count":
+                return tool, {"to": min(int(part["to"]), COUNT_TO)}
             case _:
                 return tool, {}
     return "", {}

@@ -13,6 +13,7 @@ class Words:
     thought_tool: str
     thought_missing: str
     thought_result: str
+    thought_count: str
     missing: str
     none: str
     before: dict[str, str]  # said before a tool is called
@@ -44,6 +45,7 @@ Try one of these:
 - `replace hello with goodbye in notes.txt`
 - `search for goodbye`
 - `status`
+- `count slowly to 30`, and press Stop before I am done
 
 For a real model, set `CLAWSITE_MODEL` (for example `openai/gpt-5` or `ollama/llama3.1`) and the key of its provider \
 (for example `OPENAI_API_KEY`), then start Clawsite again.
@@ -52,6 +54,7 @@ For a real model, set `CLAWSITE_MODEL` (for example `openai/gpt-5` or `ollama/ll
     thought_tool="This asks for something that the tool {tool} does. It is among my tools, so I call it.",
     thought_missing="This needs the tool {tool}, which I was not given. I say so.",
     thought_result="The tool {tool} has answered. I tell what it said.",
+    thought_count="Counting needs no tool. I take my time, so that there is something to stop.",
     missing="""\
 For that I need the tool `{tool}`, and it is not among the tools I am offered in this session (offered: {offered}). \
 An operator decides in the tool policies which tools an agent may use.""",
@@ -92,6 +95,7 @@ SIMPLIFIED_CHINESE = Words(
 - `把 notes.txt 里的 你好 替换成 再见`
 - `搜索 再见`
 - `状态`
+- `慢慢数到 30`，然后在数完之前按“Stop”
 
 要使用真正的模型，请设置 `CLAWSITE_MODEL`（例如 `openai/gpt-5` 或 `ollama/llama3.1`）\
 以及对应的密钥（例如 `OPENAI_API_KEY`），然后重新启动 Clawsite。
@@ -100,6 +104,7 @@ SIMPLIFIED_CHINESE = Words(
     thought_tool="这件事可以用工具 {tool} 来做。它在我的工具之中，我来调用它。",
     thought_missing="这件事需要工具 {tool}，但没有提供给我。我如实说明。",
     thought_result="工具 {tool} 已经返回结果，我来转述。",
+    thought_count="数数不需要工具。我慢慢来，好让您有时间按停止。",
     missing="""\
 这件事需要工具 `{tool}`，但它不在本会话提供给我的工具之中（已提供：{offered}）。\
 哪些工具可用，由管理员在工具策略中决定。""",

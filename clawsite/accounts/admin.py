@@ -11,12 +11,20 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from clawsite.accounts.groups import GATEWAY_PERMISSIONS, SCOPES
+from clawsite.accounts.groups import APPROVER, AUDITOR, GATEWAY_PERMISSIONS, OPERATOR, SCOPES, USER
 from clawsite.accounts.models import AccessToken, User, default_expiry
 from clawsite.accounts.tokens import issue_token, revoke_token
+
+WHAT_GROUPS_MAY = {
+    USER: _("chat with agents, in conversations of one's own"),
+    OPERATOR: _("run the installation in this admin, if “Staff status” is ticked too; not chat"),
+    APPROVER: _("approve or deny what agents want to run"),
+    AUDITOR: _("read everybody's conversations, and look at everything in this admin if “Staff status” is ticked too"),
+}
 
 admin.site.unregister(Group)
 
@@ -31,7 +39,24 @@ class ClawUserAdmin(UserAdmin):
         (_("Rights"), {"fields": ("is_active", "is_staff", "groups", "is_superuser")}),
         (_("Important dates"), {"fields": ("last_login", "date_joined")}),
     )
+    add_fieldsets = (
+        (None, {"classes": ("wide",), "fields": ("username", "usable_password", "password1", "password2")}),
+        (_("Rights"), {"fields": ("groups",)}),
+    )
     filter_horizontal = ("groups",)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """A new account may chat, unless somebody decides otherwise."""
+        return {"groups": list(Group.objects.filter(name=USER)), **super().get_changeform_initial_data(request)}
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if field and db_field.name == "groups":
+            lines = format_html_join("", "<strong>{}</strong> may {}.<br>", WHAT_GROUPS_MAY.items())
+            field.help_text = format_html(
+                "{}{}", lines, _("An account in no group can sign in, but not chat; one may be in several.")
+            )
+        return field
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
         fixed = ("last_login", "date_joined")

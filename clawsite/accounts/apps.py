@@ -10,8 +10,10 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         from clawsite.accounts import announce
         from clawsite.accounts.groups import install_groups
+        from clawsite.accounts.tokens import install_gateway_user
 
         announce.watch()
-        # Permissions are made app by app, so the groups come after the last app that has any.
+        # Permissions are made app by app, so what holds some comes after the last app that has any.
         last = [app for app in apps.get_app_configs() if app.models_module][-1]
         post_migrate.connect(install_groups, sender=last, dispatch_uid="clawsite.accounts.groups")
+        post_migrate.connect(install_gateway_user, sender=last, dispatch_uid="clawsite.accounts.gateway_user")

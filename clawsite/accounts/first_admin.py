@@ -84,7 +84,7 @@ def use_link(digest: str, username: str, password: str) -> User:
     if User.objects.filter(username=username).exists():
         raise Conflict("there is an account of that name already; choose another")
     user = _make_admin(username, password)
-    log.info("created the first administrator %s by the one-time link", user.pk)
+    log.info("created the first administrator %s with the one-time link", user.pk)
     return user
 
 

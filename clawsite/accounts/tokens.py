@@ -1,6 +1,7 @@
 """Tokens of programs: making them, finding the account behind one, ending them.
 
 A token narrows its account's rights and never adds to them. Whether an address may try at all is asked of `throttle` first.
+Finding an account only reads: that a token was used is written down by `note_use`, when the caller has had its answer.
 """
 
 import hmac
@@ -8,20 +9,22 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import Permission
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from clawsite.accounts import announce
 from clawsite.accounts.groups import READ, SCOPES, WRITE, scopes_of
 from clawsite.accounts.models import AccessToken, User
-from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.errors import InvalidRequest, Unavailable
 
 # Programs on the host: they may chat and read. Approving, policy and accounts stay with people.
 GATEWAY_SCOPES = frozenset({READ, WRITE})
+GATEWAY = "gateway"  # the service account of the gateway token
 USED_AT_MOST_EVERY = timedelta(minutes=1)  # a row per request would make every read a write
 
 
@@ -33,6 +36,7 @@ class Principal:
     scopes: frozenset[str] | None
     kind: Literal["api-token", "gateway-token"]
     token_id: int | None
+    unnoted: bool = False  # its use has not been written down for a while: call `note_use`
 
 
 def issue_token(user: User, name: str, scopes: list[str], expires_at: datetime | None = None) -> tuple[AccessToken, str]:
@@ -58,9 +62,11 @@ def revoke_token(token: AccessToken) -> None:
 
 
 def principal_for(secret: str) -> Principal | None:
-    """The account behind a secret that is valid now, or None: why it is not valid is nobody's business."""
+    """The account behind a secret that is valid now, or None: why it is not valid is nobody's business. Reads only."""
     if hmac.compare_digest(secret.encode(), settings.GATEWAY_TOKEN.encode()):
-        user = service_user("gateway")
+        user = find_service_user(GATEWAY)
+        if user is None:
+            raise Unavailable("the gateway token has no account in the database; run `claw prepare` to make it")
         return Principal(user, GATEWAY_SCOPES & scopes_of(user), "gateway-token", None) if user.is_active else None
     return _principal_of_token(secret)
 
@@ -77,24 +83,38 @@ def _principal_of_token(secret: str) -> Principal | None:
     now = timezone.now()
     if token.revoked_at or token.expires_at <= now or not token.user.is_active:
         return None
-    if token.last_used_at is None or token.last_used_at < now - USED_AT_MOST_EVERY:
-        AccessToken.objects.filter(pk=token.pk).update(last_used_at=now)
-    return Principal(token.user, frozenset(token.scopes) & scopes_of(token.user), "api-token", token.pk)
+    unnoted = token.last_used_at is None or token.last_used_at < now - USED_AT_MOST_EVERY
+    return Principal(token.user, frozenset(token.scopes) & scopes_of(token.user), "api-token", token.pk, unnoted)
+
+
+def note_use(token_id: int) -> None:
+    """Write down that a token is used now; of many callers within a minute one writes."""
+    now = timezone.now()
+    is_due = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - USED_AT_MOST_EVERY)
+    AccessToken.objects.filter(is_due, pk=token_id).update(last_used_at=now)
+
+
+def find_service_user(name: str) -> User | None:
+    """The account that owns a program's sessions. Its name has a colon, which no form accepts, so nobody can take it."""
+    return User.objects.filter(username=f"service:{name}", is_service=True).first()
 
 
 def service_user(name: str) -> User:
-    """The account that owns a program's sessions. Its name has a colon, which no form accepts, so nobody can take it."""
-    username = f"service:{name}"
-    found = User.objects.filter(username=username, is_service=True).first()
-    if found:
+    """The same, made if there is none."""
+    if found := find_service_user(name):
         return found
     with transaction.atomic():
-        user, created = User.objects.get_or_create(username=username, defaults={"is_service": True})
+        user, created = User.objects.get_or_create(username=f"service:{name}", defaults={"is_service": True})
         if created:
             user.set_unusable_password()
             user.save(update_fields=["password"])
             user.user_permissions.add(Permission.objects.get(content_type__app_label="accounts", codename="use_gateway"))
     return user
+
+
+def install_gateway_user(**_signal: Any) -> None:
+    """After every migrate, so that no handshake has to make it. One that was switched off stays so."""
+    service_user(GATEWAY)
 
 
 def _digest(secret: str) -> str:

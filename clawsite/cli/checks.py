@@ -217,7 +217,7 @@ def check_database(settings: ModuleType) -> Finding:
         executor = MigrationExecutor(connection)
         if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
             text = f"{name}: {len(plan)} migrations are not applied"
-            return Finding("database", "fail", text, "`claw serve` applies them at start, or run `claw migrate`.")
+            return Finding("database", "fail", text, "`claw serve` applies them at start, or run `claw prepare`.")
         with transaction.atomic():
             with connection.cursor() as cursor:
                 cursor.execute("UPDATE django_migrations SET name = name WHERE id = (SELECT MIN(id) FROM django_migrations)")

@@ -9,7 +9,7 @@ import sys
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.printing import EventLines
-from clawsite.client import BEGINNING, Client, ConnectionLost, Event
+from clawsite.client import BEGINNING, Client, ConnectionLost, Event, EventsGone
 
 HELP = "Show the events of a session, and follow them live"
 EXAMPLES = """examples:
@@ -18,7 +18,8 @@ EXAMPLES = """examples:
   claw logs --after 120 --json                   only events after cursor 120, as JSON lines
 
 The pieces of a streamed text are one line, printed at its end; --json has every event as it is. A restart of the gateway
-does not interrupt --follow: it dials again and goes on after the last event it has shown.
+does not interrupt --follow: it dials again and goes on after the last event it has shown. After a restore of the database it
+says so and shows the log that is there now.
 """
 
 
@@ -48,12 +49,20 @@ async def _show(options: argparse.Namespace) -> int:
             print(f"claw: {missing}", file=sys.stderr)
         lines = EventLines(sys.stdout)
         show = _print_json if options.json else lines.show
-        try:
-            async for event in client.follow(key, place, live=options.follow):
-                show(event)
-        finally:
-            lines.end()
-    return 0
+        begun = False
+        while True:
+            try:
+                async for event in client.follow(key, place, live=options.follow):
+                    begun = True
+                    show(event)
+                return 0
+            except EventsGone as gone:
+                if not begun:  # the place was the caller's
+                    raise
+                print(f"claw: {gone}; from its beginning:", file=sys.stderr)
+                place, begun = BEGINNING, False
+            finally:
+                lines.end()
 
 
 async def _find(client: Client, name: str) -> tuple[str, bool]:

@@ -26,6 +26,7 @@ COMMANDS = {
     "web": "web",
     "worker": "worker",
     "prepare": "prepare",
+    "restored": "restored",
     "protocol-docs": "protocol_docs",
 }
 

@@ -57,6 +57,23 @@ def require_migrated(settings: ModuleType) -> None:
         )
 
 
+def notice_restore(settings: ModuleType) -> None:
+    """See whether the database is an older copy of itself, before anybody is told a place in its log. Needs Django.
+
+    Later will do too: workers look every minute, and a gateway that hears of it closes its sockets.
+    """
+    from django.db import DatabaseError, connection
+
+    from sessions_app import epoch
+
+    try:
+        epoch.renew_note(settings.HOME)
+    except (DatabaseError, OSError) as error:
+        log.warning("whether the database was restored is looked at later: %s", error)
+    finally:
+        connection.close()
+
+
 def _applied(path: Path) -> set[tuple[str, str]]:
     if not path.exists():
         return set()

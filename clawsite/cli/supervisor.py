@@ -110,10 +110,10 @@ class Supervisor:
             if number == signal.SIGCHLD:
                 continue
             if self.stopping:
-                log.warning("killing what is left")
+                log.warning("asked to stop a second time: killing what is left")
                 self._kill_at = time.monotonic()
             else:
-                log.info("stopping; runs in progress are handed over. Once more (Ctrl-C) kills at once")
+                log.info("stopping; runs in progress are handed over. Press Ctrl-C again to kill at once")
                 self.stop()
 
     def _start_due(self) -> None:

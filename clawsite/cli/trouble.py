@@ -17,7 +17,7 @@ _DATABASE = (
     (("disk is full", "no space left"), "the disk of the database {name} is full: free some space and start again."),
     (("file is not a database", "malformed"), "{name} is not a usable SQLite database: restore it from a backup or move it away."),
     (("locked",), "the database {name} is locked by another program: end it and try again."),
-    (("no such table", "does not exist\nline", 'relation "'), "the database {name} has not been migrated: run `claw migrate`."),
+    (("no such table", "does not exist\nline", 'relation "'), "the database {name} has not been migrated: run `claw prepare`."),
     (("password authentication failed", "no password supplied"), "the database refused the user or password in DATABASE_URL."),
     (('database "',), "the database named in DATABASE_URL does not exist on that server: create it (createdb {name})."),
     (

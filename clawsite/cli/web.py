@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from clawsite.cli import address, trouble
 from clawsite.cli.command import CommandFailed, read_settings
-from clawsite.cli.prepared import require_migrated
+from clawsite.cli.prepared import notice_restore, require_migrated
 from clawsite.infra import logs, process
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HELP = "Run one web process: pages, WebSocket, HTTP API (any number of them on PostgreSQL + Redis)"
+HELP = "Run one web process: pages, WebSocket, health (any number of them on PostgreSQL + Redis)"
 EXAMPLES = """examples:
   claw web --port 8001 & claw web --port 8002 &     two of them behind a load balancer
   claw web --server daphne                          Channels' own server; slow clients then cost it memory, see `claw doctor`
@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
     application = import_string(settings.ASGI_APPLICATION)  # by name: an entry point does not import its sibling
     require_migrated(settings)
+    notice_restore(settings)
     supervised = options.ready_fd is not None  # `serve` has noted the address itself
     with contextlib.nullcontext() if supervised else address.note(settings.HOME, listener, give_way=True):
         if options.server == "daphne":

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib import auth
@@ -59,8 +59,8 @@ def standing_of(credential: Credential) -> Standing | None:
             user = user_of_cookie(credential.cookie)
             return Standing.of(user, None) if user else None
         case "gateway-token":
-            user = tokens.service_user("gateway")
-            return Standing.of(user, tokens.GATEWAY_SCOPES) if user.is_active else None
+            user = tokens.find_service_user(tokens.GATEWAY)
+            return Standing.of(user, tokens.GATEWAY_SCOPES) if user and user.is_active else None
         case "api-token":
             valid = AccessToken.objects.filter(revoked_at__isnull=True, expires_at__gt=timezone.now(), user__is_active=True)
             token = valid.select_related("user").filter(pk=credential.token_id).first()
@@ -71,9 +71,23 @@ def user_of_cookie(cookie: str) -> User | None:
     """The account signed in under a session cookie; also checks that its password has not changed since."""
     store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
     request = HttpRequest()
-    request.session = store(cookie)
+    request.session = _Copy(store(cookie).load())
     user = auth.get_user(request)
     return user if isinstance(user, User) and user.is_active else None
+
+
+class _Copy(SessionBase):
+    """A sign-in to look at. Django deletes or renews a stale one while it looks; that is for a page, which can set a cookie."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        super().__init__()
+        self.update(content)
+
+    def flush(self) -> None:
+        self.clear()
+
+    def cycle_key(self) -> None:
+        pass
 
 
 class Authority:

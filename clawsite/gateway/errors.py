@@ -43,7 +43,7 @@ _MEANINGS = {
     Close.PROTOCOL: "No protocol version in common.",
     Close.POLICY: "Bad first frame, failed authentication, foreign origin, no `connect` in time, a client that reads too slowly.",
     Close.TOO_BIG: "A frame larger than allowed: 64 KiB before `connect`, `policy.maxPayload` after it.",
-    Close.RESTART: "The process ends. Connect again; runs go on.",
+    Close.RESTART: "The process ends, or the database was restored. Connect again; runs go on.",
     Close.TRY_LATER: "The database cannot be reached. Connect again after `retryAfterMs`.",
     Close.AUTH_CHANGED: "Signed out, token revoked or expired, or account closed. Do not connect again with the same credential.",
 }

@@ -9,6 +9,7 @@ from django.db.models import Count, Max, Q
 
 from clawsite.gateway import wire
 from clawsite.gateway.connection import Connection
+from clawsite.gateway.errors import Close
 from clawsite.gateway.wire import SessionName
 from clawsite.infra import db
 from sessions_app import selectors
@@ -79,8 +80,9 @@ def _session(session_id: str) -> SessionFacts | None:
 
 def _cursor_before(session_id: str, since_ms: int) -> int:
     """The last cursor given before a moment; events after it are news to everybody here."""
-    earlier = Event.objects.filter(session_id=UUID(session_id), ts__lt=since_ms).order_by("-cursor")
-    return earlier.values_list("cursor", flat=True).first() or 0
+    session = Session.objects.only("cursor").get(pk=session_id)  # read first: what is given meanwhile is news
+    earlier = Event.objects.filter(session=session, ts__lt=since_ms).order_by("-cursor")
+    return earlier.values_list("cursor", flat=True).first() or selectors.oldest_kept_cursor(session) - 1
 
 
 def _run_events(run_pk: int, before_seq: int) -> list[dict[str, Any]]:
@@ -125,6 +127,9 @@ async def replay(rows: Rows, hub: Heads, connection: Connection, session_id: str
     try:
         while not connection.line.closing:
             found, more = await rows.events_after(session_id, cursor)
+            if found and found[0]["cursor"] > cursor + 1:  # deleted since the place was looked at; asked again, it is told so
+                connection.line.close(Close.RESTART, "the next events are no longer kept")
+                return
             for event in found:
                 for outgoing in wire.log_event(event, name):
                     encoded = outgoing.encoded(connection.dialect)

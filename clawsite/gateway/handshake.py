@@ -3,6 +3,7 @@
 The checks come in the order OpenClaw makes them: frame, method, parameters, protocol, role, origin, credential.
 """
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from clawsite.infra.errors import ClawError, InvalidRequest, Unavailable
 from sessions_app.keys import DEFAULT_AGENT, main_key
 from sessions_app.models import Session, SessionMember
 
+log = logging.getLogger(__name__)
+
 SCOPED_EVENTS = "session-scoped-events"
 
 
@@ -34,6 +37,7 @@ class Known:
     standing: Standing
     main_session_id: str | None
     member_of: list[str]
+    unnoted: bool  # the use of its token should be written down
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,8 @@ async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runti
     try:
         known = await _authenticate(params, knock)
         health = await runtime.health()
-    except ClawError as error:  # the database is away
+        await runtime.look_at_epoch()
+    except ClawError as error:  # the database is away, or was never prepared
         shape = error_shape(Unavailable.code, error.message, retryable=True, retry_after_ms=error.retry_after_ms or 1000)
         raise Refused(error.message, close=Close.TRY_LATER, error=shape) from error
     connection = Connection(
@@ -90,6 +95,8 @@ async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runti
         connected_ms=clock.now_ms(),
         scoped=SCOPED_EVENTS in params.caps,
     )
+    if known.unnoted:
+        runtime.spawn(_note_use(known.credential.token_id))
     return Shaken(connection, _hello(connection, runtime, health, known.main_session_id), known.member_of)
 
 
@@ -151,7 +158,7 @@ def _by_secret(secret: str, address: str) -> Known | None:
     if principal is None:
         return None
     credential = Credential(principal.kind, token_id=principal.token_id or 0)
-    return _known(credential, Standing.of(principal.user, principal.scopes))
+    return _known(credential, Standing.of(principal.user, principal.scopes), unnoted=principal.unnoted)
 
 
 def _by_cookie(cookie: str) -> Known | None:
@@ -160,11 +167,20 @@ def _by_cookie(cookie: str) -> Known | None:
     return _known(credential, standing) if standing else None
 
 
-def _known(credential: Credential, standing: Standing) -> Known:
+def _known(credential: Credential, standing: Standing, *, unnoted: bool = False) -> Known:
     main = Session.objects.filter(owner=standing.user, key=main_key(), deleted_at__isnull=True)
     session_id = main.values_list("generation_id", flat=True).first()
     member_of = SessionMember.objects.filter(user=standing.user).values_list("session_id", flat=True)
-    return Known(credential, standing, str(session_id) if session_id else None, [str(pk) for pk in member_of])
+    return Known(credential, standing, str(session_id) if session_id else None, [str(pk) for pk in member_of], unnoted)
+
+
+async def _note_use(token_id: int) -> None:
+    """A task of its own: the client does not wait for it, and a database that cannot be written keeps nobody out."""
+    try:
+        # The key sorts behind those of sessions: two processes that commit several of these take their locks in one order.
+        await db.write(tokens.note_use, token_id, key=f"token {token_id}")
+    except ClawError as error:
+        log.warning("the use of token %d could not be noted: %s", token_id, error.message)
 
 
 def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], session_id: str | None) -> dict[str, Any]:
@@ -180,6 +196,7 @@ def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], ses
             "presence": runtime.presence.entries() if connection.authority.may_read else [],
             "health": health,
             "stateVersion": runtime.versions.wire(),
+            "epoch": runtime.epoch,
             "uptimeMs": runtime.uptime_ms,
             "sessionDefaults": {
                 "defaultAgentId": DEFAULT_AGENT,

@@ -46,7 +46,11 @@ class Hub:
     def leave(self, connection: Connection) -> None:
         self.audience.remove(connection)
         if not self.audience:
-            self._streams.clear()  # nobody to tell; the next one begins with what the rows say
+            self.forget()  # nobody to tell; the next one begins with what the rows say
+
+    def forget(self) -> None:
+        for stream in list(self._streams.values()):
+            self._drop(stream)
 
     def head_of(self, session_id: str) -> int | None:
         stream = self._streams.get(session_id)
@@ -96,6 +100,11 @@ class Hub:
             stream = self._streams[session_id] = Stream(session_id, self._now())
         return stream
 
+    def _drop(self, stream: Stream) -> None:
+        stream.close()
+        if self._streams.get(stream.id) is stream:
+            del self._streams[stream.id]
+
     def _advance(self, stream: Stream) -> None:
         """Deliver what is next in order; anything else is a case for the rows."""
         while stream.waiting:
@@ -141,6 +150,8 @@ class Hub:
         self._later(max(0.0, view.due - self._now()), flush)
 
     def _tell(self, stream: Stream, told: Iterable[Outgoing]) -> None:
+        if stream.closed:  # who is here now is told by its successor
+            return
         if stream.version != self.audience.version:
             stream.version = self.audience.version
             stream.recipients = self.audience.of_session(stream.id, stream.owner, stream.name.key)
@@ -171,7 +182,7 @@ class Hub:
             if not stream.opened and not await self._open(stream):
                 return
             more, heard = True, 0
-            while more:
+            while more and not stream.closed:
                 heard = max((event["cursor"] for event in stream.waiting), default=0)
                 found, more = await self._rows.events_after(stream.id, stream.head)
                 for event in found:
@@ -191,7 +202,7 @@ class Hub:
         """Begin a stream where everybody here stands: after what was written before the first of them came."""
         facts = await self._rows.session(stream.id)
         if facts is None:  # deleted for good
-            self._streams.pop(stream.id, None)
+            self._drop(stream)
             return False
         # A stream that was forgotten had been idle for longer, so nothing is told twice; a minute for other hosts' clocks.
         window = clock.now_ms() - int((KEPT_SECONDS - 60) * 1000)
@@ -232,6 +243,8 @@ class Hub:
         heads = await self._rows.heads(
             [stream.id for stream in self._streams.values() if self._is_watched(stream)], self.audience.users
         )
+        if not self.audience:  # the last one left meanwhile
+            return
         for session_id, head in heads.items():
             stream = self._stream(session_id)
             if not stream.busy and (not stream.opened or head > stream.head or stream.waiting):
@@ -245,7 +258,7 @@ class Hub:
         now = self._now()
         for stream in list(self._streams.values()):
             if not stream.busy and not stream.views and now - stream.touched > KEPT_SECONDS:
-                del self._streams[stream.id]
+                self._drop(stream)
 
     async def settle(self) -> None:
         """Wait until no rows are being read."""

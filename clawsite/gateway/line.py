@@ -141,6 +141,6 @@ class Line:
             await self._send_close(*self._farewell)
 
     def _overflow(self) -> None:
-        log.info("a client reads too slowly", extra={"connection": self.id, "seq": self.seq})
+        log.info("a client reads too slowly and is disconnected", extra={"connection": self.id, "seq": self.seq})
         self._queue.clear()
         self.close(Close.POLICY, f"slow consumer, last seq {self.seq}")

@@ -14,7 +14,7 @@ One endpoint: `/ws`, or the bare origin. One JSON object per text frame; binary 
 | --- | --- |
 | request | `type: "req"`, `id`, `method`, `params?`, `idempotencyKey?` (protocol 1) |
 | response | `type: "res"`, `id`, `ok`, `payload?`, `error? {code, message, details?, retryable?, retryAfterMs?}` |
-| event | `type: "event"`, `event`, `seq`, `payload`, `stateVersion?` |
+| event | `type: "event"`, `event`, `seq` (not on `connect.challenge`), `payload`, `stateVersion?` |
 
 The server opens with the event `connect.challenge {nonce, ts}`. The client's first frame is the request `connect`, within 15 s
 and in at most 64 KiB:
@@ -37,9 +37,9 @@ out, but a foreign one is refused whatever the token. After five failures an add
 more yields what the account has. `operator.write` includes `operator.read`; nothing else follows from another scope. The account
 is looked at again at once when it changes, and at least every minute; a credential that is no longer good closes with 4001.
 
-The answer is `hello-ok`: the chosen `protocol`, `server`, `features {methods, events}`, a `snapshot` of presence and health,
-`auth {role, scopes}`, `policy {maxPayload, maxBufferedBytes, tickIntervalMs}`, and `session {sessionId, sessionKey}`, which names
-the main session of the default agent (its `sessionId` is null until somebody has written in it).
+The answer is `hello-ok`: the chosen `protocol`, `server`, `features {methods, events}`, a `snapshot` of presence, health
+and the log's `epoch`, `auth {role, scopes}`, `policy {maxPayload, maxBufferedBytes, tickIntervalMs}`, and `session {sessionId,
+sessionKey}`, which names the main session of the default agent (its `sessionId` is null until somebody has written in it).
 
 Refusals are an error frame and a close, in this order of checks: frame, method, parameters, protocol (1002), role, origin,
 credential (1008). `error.details.code` is one of `PROTOCOL_MISMATCH`, `CONTROL_UI_ORIGIN_NOT_ALLOWED`, `AUTH_REQUIRED`,
@@ -89,12 +89,17 @@ Protocols 3 and 4 are told the stream `tool` only with the cap `tool-events`; pr
 
 ## Catching up
 
-A client remembers the `cursor` of the last event it has seen. After a break it asks `sessions.history {sessionKey,
-fromStateVersion: cursor}` and gets every event since, each once and in order; while `more` is true it asks again from the answer's
-`cursor`. An ISO time works in place of a cursor. Or it lets the server do it: `sessions.messages.subscribe {key, fromStateVersion}`
-sends what was missed as events, followed by the live ones; with the cap `session-scoped-events` each comes once and in order.
-`resync_required` says honestly that the events are no longer kept, or that the cursor belongs to another log: read
-`chat.history` anew.
+A client remembers the `cursor` of the last event it has seen, and the `epoch` of the log in which it counts. After a break it asks
+`sessions.history {sessionKey, fromStateVersion: cursor, epoch}` and gets every event since, each once and in order; while `more` is
+true it asks again from the answer's `cursor`. An ISO time works in place of a cursor. Or it lets the server do it:
+`sessions.messages.subscribe {key, fromStateVersion, epoch}` sends what was missed as events, followed by the live ones; with the
+cap `session-scoped-events` each comes once and in order.
+
+`resync_required` says honestly that the events are no longer kept (those of runs that ended 30 days ago are deleted), or that the
+cursor belongs to another log: read `chat.history` anew. The `epoch` is the same for all sessions and outlives restarts; it
+changes when the database was restored from a backup, after which old numbers are given to other events. It is told in `hello-ok`
+and beside every cursor that an answer holds. A client that does not send it is told to resync only while its cursor is ahead of
+the log.
 
 `chat.history` is the way in for a client that remembers nothing. Its `cursor` was read before its messages, so live events after it
 are news; `activeRun` holds the text of the answer that is being written, up to its `seq`: events of that run up to this `seq` are
@@ -103,7 +108,8 @@ already in it.
 ## Differences from OpenClaw
 
 - `agent` events of stream `assistant` carry `delta` and `offset` (characters before it), not the whole text again.
-- Events are kept and can be read again; `cursor`, `sessionId`, `resync_required`, `nextCursor` and `activeRun` are additions.
+- Events are kept and can be read again; `cursor`, `epoch`, `sessionId`, `resync_required`, `nextCursor`, `activeRun` and
+  `endedRuns` are additions.
 - Ticks come every 15 s and carry `activeSessions`.
 - Protocol 1 frames carry the session's cursor as `stateVersion`; protocols 3 and 4 have `{presence, health}` there, on the events
   of these names.

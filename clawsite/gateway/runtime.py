@@ -25,6 +25,7 @@ from clawsite.gateway.wire import Outgoing
 from clawsite.infra import bus, clock, db
 from clawsite.infra.errors import ClawError
 from clawsite.infra.version import version
+from sessions_app.epoch import current_epoch
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Runtime:
         self.loop = asyncio.get_running_loop()
         self.process = uuid.uuid4().hex[:12]
         self.version = version()
+        self.epoch = ""  # of the event log, as last seen
         self.started_ms = clock.now_ms()
         self.stopping = False
         self.rows = DatabaseRows()
@@ -75,7 +77,7 @@ class Runtime:
         self.spawn(self._every(settings.POLL_SECONDS, self.hub.poll))
         self.spawn(self._every(limits.TICK_SECONDS, self._tick))
         self.spawn(self._every(limits.HEALTH_SECONDS, self._tell_health))
-        log.info("the gateway is running", extra={"pid": self.process})
+        log.info("the gateway is running as %s", self.process)
 
     async def stop(self, reason: str, restart_expected_ms: int | None = None) -> None:
         """Say goodbye to every socket, and end."""
@@ -160,10 +162,21 @@ class Runtime:
                 connection.authority.doubt()
                 self.spawn(self._look_at(connection))
         try:
+            await self.look_at_epoch()
             self._active_sessions = await db.read(health.active_sessions)
         finally:  # a tick says that the connection lives, also while the database does not
             payload = {"ts": clock.now_ms(), "activeSessions": self._active_sessions}
             self.hub.broadcast(Outgoing("tick", payload, payload, droppable=True), readers_only=False)
+
+    async def look_at_epoch(self) -> None:
+        """A log that was replaced has nothing to do with what this process has told: everybody starts over."""
+        epoch = await db.read(current_epoch)
+        if self.epoch not in ("", epoch):
+            log.warning("the database was restored: all sockets are closed", extra={"epoch": epoch})
+            self.hub.forget()
+            for connection in list(self.hub.audience):
+                connection.line.close(Close.RESTART, "the database was restored")
+        self.epoch = epoch
 
     @property
     def uptime_ms(self) -> int:

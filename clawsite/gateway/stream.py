@@ -12,12 +12,13 @@ EventOut = dict[str, Any]  # an event of the log, as the bus carries it
 class Stream:
     """A session as this process has told it."""
 
-    __slots__ = ("busy", "head", "id", "name", "opened", "owner", "recipients", "touched", "version", "views", "waiting")
+    __slots__ = ("busy", "closed", "head", "id", "name", "opened", "owner", "recipients", "touched", "version", "views", "waiting")
 
     def __init__(self, session_id: str, now: float) -> None:
         self.id = session_id
         self.name = SessionName("", "")
         self.opened = False  # its row has been read
+        self.closed = False  # the hub has forgotten it
         self.owner = 0
         self.head = 0
         self.waiting: list[EventOut] = []  # heard, not yet delivered, by cursor
@@ -26,6 +27,11 @@ class Stream:
         self.touched = now
         self.recipients: list[Connection] = []
         self.version = -1  # of the audience the recipients were chosen from
+
+    def close(self) -> None:
+        """Forgotten: a task or a timer that still holds it has nothing more to tell."""
+        self.closed = True
+        self.waiting.clear()
 
     def cannot_take(self, event: EventOut) -> bool:
         """Something before this event is missing here, or its data stayed behind because it is large."""

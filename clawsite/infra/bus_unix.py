@@ -1,6 +1,7 @@
 """The bus between processes of one host: every process listens on a socket of its own and dials all the others.
 
 A process sends to those who dialled it and hears from those it dialled, so there is exactly one connection per direction.
+It looks every few seconds for others it is not connected to, so a connection that breaks is made again.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import hashlib
 import logging
 import os
 import tempfile
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ log = logging.getLogger(__name__)
 
 LONGEST_PATH = 100  # a Unix socket's name may have 108 bytes on Linux, 104 on macOS
 LONGEST_LINE = 32 << 20
+LOOK_SECONDS = 3.0  # meanwhile everybody polls the rows
 MOST_UNSENT = 8 << 20  # a process that does not read loses hints, not events: it finds them in the rows
 
 
@@ -34,26 +37,27 @@ class UnixTransport:
         self._server: asyncio.Server | None = None
         self._listeners: set[asyncio.StreamWriter] = set()
         self._dialled: dict[str, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._directory.stat().st_uid != os.getuid():
             raise PermissionError(f"{self._directory} belongs to another account")
         self._server = await asyncio.start_unix_server(self._accept, self._path, limit=LONGEST_LINE)
-        for other in sorted(self._directory.glob("*.sock")):
-            self._dial(other.name)
+        self._dial_all()
+        self._looking = asyncio.create_task(self._look())
 
     async def stop(self) -> None:
-        tasks = list(self._dialled.values())
+        if self._server:
+            self._server.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()  # first of all: the others look for whoever they have lost
+        tasks = [*self._dialled.values(), *([self._looking] if self._looking else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for writer in list(self._listeners):
             writer.close()
-        if self._server:
-            self._server.close()
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
 
     def send(self, line: bytes) -> None:
         for writer in self._listeners:
@@ -75,6 +79,18 @@ class UnixTransport:
             self._listeners.discard(writer)
             writer.close()
 
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                self._dial_all()
+            except OSError as error:
+                log.warning("the bus cannot see who else is there: %s", error)
+
+    def _dial_all(self) -> None:
+        for other in sorted(self._directory.glob("*.sock")):
+            self._dial(other.name)
+
     def _dial(self, name: str) -> None:
         path = self._directory / Path(name).name
         if path != self._path and path.name not in self._dialled:
@@ -83,15 +99,19 @@ class UnixTransport:
             task.add_done_callback(lambda _: self._dialled.pop(path.name, None))
 
     def _forget(self, path: Path) -> None:
-        """Remove what a killed process left behind."""
+        """Remove what a killed process left behind; a process that has just made its socket may not listen yet."""
         with contextlib.suppress(OSError):
-            path.unlink()
+            if time.time() - path.stat().st_mtime > LOOK_SECONDS:
+                path.unlink()
 
     async def _listen(self, path: Path) -> None:
         try:
             reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST_LINE)
-        except (ConnectionRefusedError, FileNotFoundError):
+        except ConnectionRefusedError:
             self._forget(path)
+            return
+        except OSError as error:  # gone meanwhile, or too busy to answer: the next look tells
+            log.debug("the bus cannot reach %s: %s", path.name, error)
             return
         try:
             writer.write(self._path.name.encode() + b"\n")

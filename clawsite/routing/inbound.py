@@ -14,7 +14,7 @@ from sessions_app import lanes
 from sessions_app.keys import DEFAULT_AGENT, main_key, parse_key
 from sessions_app.models import Session
 from sessions_app.runs import Accepted, accept_run
-from sessions_app.sessions import ensure_session, find_session, own_session_id
+from sessions_app.sessions import create_session, find_session, own_session_id
 
 STOP = "/stop"
 
@@ -76,6 +76,16 @@ def find_or_none(user: User, address: Address) -> Session | None:
     return Session.objects.filter(owner=user, key=address.own_key(), deleted_at__isnull=True).first()
 
 
+def open_session(user: User, *, key: str | None = None, agent: str = DEFAULT_AGENT, **fields: Any) -> Session:
+    """One's own session of that key, made if it is not there; without a key a new one. An agent that does not exist gets none."""
+    if key:
+        agent = parse_key(key).agent
+        if session := Session.objects.filter(owner=user, key=key, deleted_at__isnull=True).first():
+            return session
+    find_agent(agent)
+    return create_session(user, key=key, agent=agent, **fields)
+
+
 def _has_words(inbound: Inbound) -> None:
     if not inbound.text.strip():
         raise InvalidRequest("the message is empty")
@@ -87,10 +97,8 @@ def _is_no_command(inbound: Inbound) -> None:
 
 
 def _open_and_accept(inbound: Inbound) -> Accepted:
-    """The first message makes the session; an agent that does not exist gets none."""
-    key = inbound.to.own_key()
-    find_agent(parse_key(key).agent)
-    return _accept(inbound, ensure_session(inbound.user, key))
+    """The first message makes the session."""
+    return _accept(inbound, open_session(inbound.user, key=inbound.to.own_key()))
 
 
 def _accept(inbound: Inbound, session: Session) -> Accepted:

@@ -33,7 +33,7 @@ def _answer(body: dict[str, Any], status: int = 200) -> JsonResponse:
 def _missing() -> list[str]:
     try:
         if not _migrated():
-            return ["the database is not migrated: run `claw migrate`"]
+            return ["the database is not migrated: run `claw prepare`"]
         return [] if workers.living().exists() else ["no worker has been seen lately: start `claw worker`"]
     except DatabaseError:
         return ["the database cannot be reached"]

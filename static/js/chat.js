@@ -3,7 +3,8 @@
 import { SessionFeed } from "./feed.js";
 import { Gateway, randomId } from "./gateway.js";
 import { SessionList } from "./session_list.js";
-import { fill, Transcript } from "./transcript.js";
+import { fill } from "./template.js";
+import { Transcript } from "./transcript.js";
 import { Unsent } from "./unsent.js";
 
 const MAIN = "agent:main:main";
@@ -60,7 +61,8 @@ function connected(hello) {
   problem(writable ? "" : scopes.includes("operator.read") ? words.readOnly : words.mayNotChat);
   sync();
   list.refresh();
-  if (writable) for (const [runId, params] of unsent.list()) deliver(runId, params);
+  showUnsent(); // some may have become old while there was no connection
+  if (writable) for (const [runId, params] of unsent.list()) if (!unsent.isOld(runId)) deliver(runId, params);
 }
 
 function receive(name, payload) {
@@ -93,8 +95,22 @@ function showHistory(history) {
 function showUnsent() {
   for (const [runId, { message }] of unsent.list(feed.sessionKey)) {
     if (transcript.knows(runId)) unsent.remove(runId);
+    else if (unsent.isOld(runId)) transcript.offer(runId, message, { send: () => sendKept(runId), discard: () => discard(runId) });
     else transcript.asked(runId, message, sendingNote());
   }
+}
+
+/** Under its old key: if it did arrive at the time, it does not become a second run. */
+function sendKept(runId) {
+  if (!writable) return;
+  const [, { message }] = unsent.list(feed.sessionKey).find(([id]) => id === runId);
+  discard(runId);
+  send(message, runId);
+}
+
+function discard(runId) {
+  unsent.remove(runId);
+  transcript.unsend(runId);
 }
 
 function sendingNote() {
@@ -151,10 +167,10 @@ function say(text) {
 
 /* Writing and stopping */
 
-function send(message) {
+function send(message, runId = randomId()) {
   if (!message.trim() || !writable) return;
   problem("");
-  const runId = randomId();
+  if (message.trim().toLowerCase() === "/stop") return void stop(); // of use now or never, so it is not kept
   const params = { sessionKey: feed.sessionKey, message };
   at("welcome").hidden = true;
   transcript.asked(runId, message, sendingNote());
@@ -170,7 +186,7 @@ async function deliver(runId, { sessionKey, message }) {
     const answer = await gateway.request("chat.send", { sessionKey, message, idempotencyKey: runId });
     unsent.remove(runId);
     transcript.mark(runId, words.queued);
-    // A command such as /stop is done and no run; a run that had ended before stands in the history.
+    // A command is done and no run; a run that had ended before stands in the history.
     if (!answer.runId || answer.status === "ok") transcript.unsend(runId);
   } catch (error) {
     if (error.code === "DISCONNECTED") return transcript.mark(runId, words.notSentYet); // the next connection sends it again

@@ -2,7 +2,8 @@
  * One session, followed: what is stored, then every event after it, each once and in order.
  *
  * Events carry the session's cursor, which has no holes, and the seq of the run they belong to. After a break the feed asks
- * for what it missed by cursor; when the server no longer has it, it starts over from the stored messages.
+ * for what it missed by cursor; when the server no longer has it, or has another log since a restore, it starts over from the
+ * stored messages.
  */
 
 const MOST_ROUNDS = 5; // of catching up in a row; what is then still missing comes with the next event
@@ -14,6 +15,7 @@ export class SessionFeed {
     this.sessionId = null; // of the session's current generation; null until somebody has written in it
     this.loaded = false;
     this.cursor = 0; // of the last event seen, or covered by the stored messages
+    this.epoch = undefined; // of the log it counts in
     this.runs = new Map(); // run id → last seq seen
     this.early = []; // arrived while catching up
     this.syncing = null;
@@ -71,6 +73,7 @@ export class SessionFeed {
     if (this.closed) return;
     this.loaded = true;
     this.cursor = history.cursor;
+    this.epoch = history.epoch;
     this.sessionId = history.sessionId;
     this.runs.clear();
     if (history.activeRun) this.runs.set(history.activeRun.runId, history.activeRun.seq);
@@ -81,7 +84,8 @@ export class SessionFeed {
   async #catchUp() {
     let more = true;
     while (more && this.loaded && !this.closed) {
-      const page = await this.gateway.request("sessions.history", { sessionKey: this.sessionKey, fromStateVersion: this.cursor });
+      const place = { fromStateVersion: this.cursor, epoch: this.epoch };
+      const page = await this.gateway.request("sessions.history", { sessionKey: this.sessionKey, ...place });
       if (page.resync_required) return false;
       for (const { payload } of page.events) if (!this.closed) this.#apply(payload);
       this.cursor = Math.max(this.cursor, page.cursor);

@@ -4,6 +4,10 @@
  * Words of people, agents and tools are data: they enter the page as text nodes only, never as markup.
  */
 
+import { blocks, textIn, textOf, write } from "./message_text.js";
+import { copyOf, fill } from "./template.js";
+import { ToolCard } from "./tool_card.js";
+
 const STOPPED = ["rpc", "stop", "session-reset", "session-delete"]; // why a run was aborted; any other reason is a failure
 
 export class Transcript {
@@ -27,7 +31,7 @@ export class Transcript {
   }
 
   /** Replace everything by what is stored, and by what is under way just now. */
-  show({ messages, queued, activeRun: active }) {
+  show({ messages, queued, activeRun: active, endedRuns = [] }) {
     this.clear();
     messages.forEach((message) => this.#stored(message));
     if (active) {
@@ -40,12 +44,30 @@ export class Transcript {
       }
     }
     for (const run of queued) this.#accepted(run.runId, run.text);
+    endedRuns.forEach((run) => this.#endedBefore(run));
     for (const [runId, { box }] of this.runs) if (!this.unfinished.has(runId)) this.#settleTools(box);
+  }
+
+  /** A message that was kept for too long to be sent without asking. It is no run, so there is nothing to stop. */
+  offer(runId, text, { send, discard }) {
+    if (this.runs.get(runId)?.offered) return;
+    this.unsend(runId);
+    const run = this.#run(runId);
+    run.offered = true;
+    this.#askedIn(run, text);
+    run.note.textContent = this.words.keptTooLong;
+    const choice = copyOf("kept-message");
+    choice.querySelector(".send").addEventListener("click", send);
+    choice.querySelector(".discard").addEventListener("click", discard);
+    run.box.append(choice);
   }
 
   /** Somebody's message, shown once however often it is told: by us when sending, then by the server. */
   asked(runId, text, note) {
-    const run = this.#begin(runId, note);
+    this.#askedIn(this.#begin(runId, note), text);
+  }
+
+  #askedIn(run, text) {
     if (run.asked) return;
     run.asked = true;
     const article = copyOf("user-message");
@@ -98,10 +120,31 @@ export class Transcript {
       case "retry":
         return this.#note(runId, words.retrying);
       case "end":
-        return this.#finish(runId, data.aborted ? words.aborted : "");
+        return data.aborted ? this.#stopped(runId) : this.#finish(runId, "");
       case "error":
         return this.#finish(runId, fill(words.failed, data.error), true);
     }
+  }
+
+  /** A run that failed or was stopped, as the history tells it: the same words in the same place as when it was live. */
+  #endedBefore({ runId, status, error, text, afterRunId }) {
+    if (!this.runs.has(runId)) {
+      if (text === undefined) return; // its messages are on an older page
+      const run = this.#run(runId);
+      run.told = true;
+      this.#askedIn(run, text);
+      const before = this.runs.get(afterRunId);
+      if (before) before.box.after(run.box);
+      else this.root.prepend(run.box);
+    }
+    if (status === "aborted") this.#stopped(runId);
+    else this.#finish(runId, fill(this.words.failed, error), true);
+  }
+
+  #stopped(runId) {
+    const { box } = this.#run(runId);
+    const said = box.querySelector(".tool") || [...box.querySelectorAll(".answer")].some((answer) => answer.textContent);
+    this.#finish(runId, said ? this.words.aborted : this.words.abortedUnanswered);
   }
 
   #accepted(runId, text) {
@@ -155,38 +198,19 @@ export class Transcript {
 
   #tool(runId, data) {
     const card = this.#card(runId, data.toolCallId, data.name, data.args);
-    if (data.phase === "update") return this.#output(card, data.partialResult);
-    if (data.phase === "result") this.#result(card, data.result?.content, data.isError, data.meta);
+    if (data.phase === "update") card.showOutput(data.partialResult);
+    if (data.phase === "result") card.showResult(textOf(data.result?.content), data.isError, data.meta);
   }
 
   #card(runId, callId, name, args) {
     let card = this.tools.get(callId);
     if (!card) {
-      card = copyOf("tool-card");
-      card.querySelector(".name").textContent = name;
-      card.querySelector(".status").textContent = this.words.toolRunning;
+      card = new ToolCard(name, this.words);
       this.tools.set(callId, card);
-      this.#place(runId, card);
+      this.#place(runId, card.element);
     }
-    if (args) card.querySelector(".arguments pre").textContent = JSON.stringify(args, null, 2);
+    if (args) card.showArguments(args);
     return card;
-  }
-
-  #result(card, content, isError, meta) {
-    const { words } = this;
-    const refused = meta?.verdict === "refused";
-    card.dataset.status = isError ? "failed" : "done";
-    card.querySelector(".status").textContent = refused ? "" : isError ? words.toolFailed : words.toolDone;
-    const verdict = card.querySelector(".verdict");
-    verdict.classList.toggle("refused", refused);
-    verdict.textContent = refused ? (meta.layer ? fill(words.toolRefusedBy, meta.layer) : words.toolRefused) : words.toolAllowed;
-    this.#output(card, textOf(content));
-  }
-
-  #output(card, text) {
-    const details = card.querySelector(".result");
-    details.hidden = false;
-    details.querySelector("pre").textContent = typeof text === "string" ? text : JSON.stringify(text, null, 2);
   }
 
   /** A message of the transcript, in its wire form. */
@@ -205,7 +229,7 @@ export class Transcript {
     } else if (role === "toolResult") {
       const refused = message.details?.code === "tool_not_allowed";
       const card = this.#card(runId, message.toolCallId, message.toolName, null);
-      this.#result(card, content, message.isError, refused ? { verdict: "refused", layer: message.details.layer } : null);
+      card.showResult(textOf(content), message.isError, refused ? { verdict: "refused", layer: message.details.layer } : null);
     }
   }
 
@@ -260,6 +284,7 @@ export class Transcript {
 
   #begin(runId, note) {
     const run = this.#run(runId);
+    run.box.querySelector(".choice")?.remove(); // another window has sent what was offered here
     if (!this.unfinished.has(runId)) {
       this.unfinished.add(runId);
       run.note.textContent = note;
@@ -281,43 +306,13 @@ export class Transcript {
     this.#ended(runId);
   }
 
-  /** Nothing runs in a run that has ended; a call without a result was cut off. */
   #settleTools(box) {
-    for (const card of box.querySelectorAll('.tool[data-status="running"]')) {
-      card.dataset.status = "failed";
-      card.querySelector(".status").textContent = this.words.toolStopped;
-    }
+    for (const card of this.tools.values()) if (box.contains(card.element)) card.settle();
   }
 
   #ended(runId) {
     if (this.unfinished.delete(runId)) this.onRuns(this.unfinished.size);
   }
-}
-
-function copyOf(template) {
-  return document.getElementById(template).content.firstElementChild.cloneNode(true);
-}
-
-/** A growing text: its node, and its length in characters as the server counts them (an emoji is one, not two). */
-function textIn(article, selector) {
-  const node = document.createTextNode("");
-  article.querySelector(selector).append(node);
-  return { node, length: 0 };
-}
-
-/** Put `text` at `offset`. Adding at the end, which is nearly always, costs no more than the addition. */
-function write(target, offset, text) {
-  if (offset === target.length) target.node.appendData(text);
-  else target.node.data = [...target.node.data].slice(0, offset).join("") + text;
-  target.length = Math.min(offset, target.length) + [...text].length;
-}
-
-function blocks(content) {
-  return Array.isArray(content) ? content : [{ type: "text", text: content ?? "" }];
-}
-
-function textOf(content) {
-  return blocks(content).filter((block) => block.type === "text").map((block) => block.text).join("\n");
 }
 
 /** A model's whole answer names its model and usage. `stopReason` alone does not tell: "stop" is also the command's. */
@@ -328,8 +323,4 @@ function isUnfinished({ stopReason, model, usage }) {
 /** rate_limit → failedRateLimit, its name among the words. */
 function wordFor(reason) {
   return "failed" + reason.split("_").map((part) => part.charAt(0).toUpperCase() + part.slice(1)).join("");
-}
-
-export function fill(words, value) {
-  return words.replace(/%[ns]/, () => value);
 }

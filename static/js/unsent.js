@@ -1,9 +1,12 @@
 /**
  * Messages that the server has not accepted yet. They outlive the page: a reload finds them again and sends them under the same key.
+ * After a day they may no longer be meant: then they are only kept, until their author sends or discards them.
  *
  * Each is an item of its own in localStorage, so that two windows do not overwrite each other's, and is filed under the account,
  * so that nobody else who signs in on this browser sends it. Where nothing can be stored they live as long as the page.
  */
+
+const DAY_MS = 24 * 60 * 60 * 1000;
 
 export class Unsent {
   constructor(account) {
@@ -24,6 +27,11 @@ export class Unsent {
 
   has(runId) {
     return this.messages.has(runId);
+  }
+
+  /** Whether it was written too long ago to be sent without asking. */
+  isOld(runId) {
+    return Date.now() - this.messages.get(runId).at > DAY_MS;
   }
 
   /** [run id, {sessionKey, message}], in the order of writing; of one session or of all. */

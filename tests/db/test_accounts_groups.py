@@ -8,6 +8,7 @@ from django.core.management import call_command
 from django.db import transaction
 
 from clawsite.accounts import groups, tokens
+from clawsite.accounts.admin import WHAT_GROUPS_MAY
 from clawsite.accounts.models import User
 from clawsite.infra import bus
 
@@ -60,6 +61,10 @@ def test_what_was_taken_from_a_group_of_ours_or_added_to_it_is_put_right() -> No
     Group.objects.get(name="User").permissions.set(Permission.objects.filter(codename="administer_gateway"))
     call_command("migrate", verbosity=0)
     assert rights() == before
+
+
+def test_the_admin_says_of_each_group_what_it_may() -> None:
+    assert set(WHAT_GROUPS_MAY) == set(groups.GATEWAY_PERMISSIONS)
 
 
 def test_operators_hold_every_table_and_auditors_only_look() -> None:

@@ -6,11 +6,14 @@ from datetime import timedelta
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from clawsite.accounts import groups, tokens
 from clawsite.accounts.models import AccessToken, User
-from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.errors import InvalidRequest, Unavailable
 
 pytestmark = pytest.mark.usefixtures("own_service_users")
 
@@ -22,6 +25,7 @@ def own_service_users(database: None) -> Iterator[None]:
     """Service accounts stay between tests; the ones changed here must not."""
     yield
     User.objects.filter(is_service=True).delete()
+    tokens.install_gateway_user()
 
 
 def scopes_by(secret: str) -> frozenset[str] | None:
@@ -121,15 +125,45 @@ def test_use_is_noted_at_most_once_a_minute() -> None:
     token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
 
     def used_at() -> object:
-        tokens.principal_for(secret)
+        tokens.note_use(token.pk)
         return AccessToken.objects.get(pk=token.pk).last_used_at
 
+    def is_due() -> bool:
+        principal = tokens.principal_for(secret)
+        return principal is not None and principal.unnoted
+
+    assert is_due()
     first = used_at()
     assert first is not None
+    assert not is_due()
     assert used_at() == first
     long_ago = timezone.now() - timedelta(minutes=2)
     AccessToken.objects.filter(pk=token.pk).update(last_used_at=long_ago)
+    assert is_due()
     assert used_at() != long_ago
+
+
+def test_finding_an_account_only_reads() -> None:
+    _token, secret = tokens.issue_token(person("User"), "laptop", ["operator.read"])
+    with CaptureQueriesContext(connection) as asked:
+        assert tokens.principal_for(secret)
+        assert tokens.principal_for(settings.GATEWAY_TOKEN)
+    assert asked.captured_queries
+    assert {query["sql"].split()[0] for query in asked.captured_queries} == {"SELECT"}
+
+
+def test_the_account_of_the_gateway_token_is_there_after_every_migrate() -> None:
+    User.objects.filter(is_service=True).delete()
+    with pytest.raises(Unavailable, match="claw prepare"):
+        tokens.principal_for(settings.GATEWAY_TOKEN)
+    call_command("migrate", verbosity=0)
+    assert scopes_by(settings.GATEWAY_TOKEN) == {"operator.read", "operator.write"}
+
+
+def test_a_migrate_does_not_switch_the_gateway_token_on_again() -> None:
+    User.objects.filter(pk=tokens.service_user("gateway").pk).update(is_active=False)
+    call_command("migrate", verbosity=0)
+    assert tokens.principal_for(settings.GATEWAY_TOKEN) is None
 
 
 def test_the_gateway_token_may_chat_and_read_whatever_its_account_is_given() -> None:

@@ -1,12 +1,14 @@
 """The bus of this profile: Unix sockets, or Redis. Two transports stand for two processes."""
 
 import asyncio
+import os
+import time
 
 import orjson
 import pytest
 from django.conf import settings
 
-from clawsite.infra import bus
+from clawsite.infra import bus, bus_unix
 from clawsite.infra.bus_unix import UnixTransport
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -48,17 +50,70 @@ async def test_a_failing_subscriber_does_not_keep_others_from_hearing(bus_messag
     stop()
 
 
-async def test_a_socket_left_by_a_killed_process_is_removed(tmp_path, eventually):
-    directory = tmp_path / "bus"
-    directory.mkdir(mode=0o700)
-    dead = directory / "dead.sock"
-    server = await asyncio.start_unix_server(lambda r, w: None, dead)
+@pytest.fixture
+async def processes(tmp_path, monkeypatch):
+    """Make transports that meet in one directory: processes() -> transport, what it has heard. They look around often."""
+    monkeypatch.setattr(bus_unix, "LOOK_SECONDS", 0.05)
+    made = []
+
+    async def make() -> tuple[UnixTransport, list[dict]]:
+        heard: list[dict] = []
+        made.append(UnixTransport(tmp_path / "bus", receive=heard.append))
+        await made[-1].start()
+        return made[-1], heard
+
+    yield make
+    for transport in made:
+        await transport.stop()
+
+
+async def left_behind(path, *, seconds_ago: float):
+    """A socket in whose place nobody listens."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    server = await asyncio.start_unix_server(lambda r, w: None, path)
     server.close()
-    assert dead.exists()
-    transport = UnixTransport(directory, receive=print)
-    await transport.start()
+    then = time.time() - seconds_ago
+    os.utime(path, (then, then))
+    return path
+
+
+async def test_two_processes_whose_connections_broke_hear_each_other_again(processes, eventually):
+    (first, first_heard), (second, second_heard) = await processes(), await processes()
+    await eventually(lambda: first._listeners and second._listeners)
+    broken = {*first._listeners, *second._listeners}
+    for writer in broken:
+        writer.transport.abort()
+    await eventually(lambda: not broken & {*first._listeners, *second._listeners})
+
+    def both_hear() -> bool:
+        first.send(orjson.dumps({"k": "of the first"}))
+        second.send(orjson.dumps({"k": "of the second"}))
+        return {"k": "of the second"} in first_heard and {"k": "of the first"} in second_heard
+
+    await eventually(both_hear)
+    assert (len(first._listeners), len(second._listeners)) == (1, 1)
+
+
+async def test_a_process_that_was_not_there_yet_is_dialled_once_it_listens(processes, tmp_path, eventually):
+    late = await left_behind(tmp_path / "bus" / "late.sock", seconds_ago=-3600)
+    transport, _ = await processes()
+    await eventually(lambda: not transport._dialled)  # refused
+    dialled = asyncio.Event()
+    late.unlink()
+    server = await asyncio.start_unix_server(lambda r, w: (dialled.set(), w.close()), late)
+    await asyncio.wait_for(dialled.wait(), 20)
+    server.close()
+
+
+async def test_a_socket_left_by_a_killed_process_is_removed_and_one_just_made_is_not(processes, tmp_path, eventually):
+    dead = await left_behind(tmp_path / "bus" / "dead.sock", seconds_ago=3600)
+    young = await left_behind(tmp_path / "bus" / "young.sock", seconds_ago=-3600)  # young for as long as the test takes
+    transport, _ = await processes()
     await eventually(lambda: not dead.exists())
-    await transport.stop()
+    await eventually(lambda: not transport._dialled)
+    assert young.exists()
+    os.utime(young, (0, 0))
+    await eventually(lambda: not young.exists())
 
 
 async def test_a_very_long_state_directory_still_has_a_bus(tmp_path):

@@ -203,8 +203,8 @@ def r10_each_client_is_told_everything_once(rows: Rows, history: History) -> Ite
 
 def r11_a_gap_is_told(_: Rows, history: History) -> Iterator[str]:
     for probed in history.probed:
-        if not probed.resync:
-            yield f"place {probed.place} of {probed.session_key} does not exist, and the client was not told so"
+        if not (probed.resync or probed.whole):
+            yield f"place {probed.place} of {probed.session_key} cannot be continued, and the client was not told so"
 
 
 def r12_only_slow_clients_are_cut_off(_: Rows, history: History) -> Iterator[str]:

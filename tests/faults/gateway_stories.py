@@ -1,16 +1,18 @@
 """Stories with a real server in this process and clients on real sockets: what they are told, and when."""
 
 import asyncio
+import datetime as dt
 from contextlib import asynccontextmanager
 from typing import Any
 
+from agents import housekeeping
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.gateway import runtime
 from clawsite.gateway.fanout import DatabaseRows
-from clawsite.infra import bus, db
-from sessions_app import queue
-from sessions_app.models import Event
+from clawsite.infra import bus, clock, db
+from sessions_app import epoch, queue
+from sessions_app.models import Event, Run
 from sessions_app.queue import Claimed
 from tests.faults.actors import Ear
 from tests.faults.line import Line
@@ -40,10 +42,18 @@ class Audience:
         await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": after}, at_answer=ear.begin)
         return line
 
-    async def probe(self, key: str, place: int) -> None:
+    async def probe(self, key: str, place: int, **epoch: str) -> None:
         line = await Line.open(self._url, self._token)
-        answer = await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": place})
+        answer = await line.request("sessions.messages.subscribe", {"key": key, "fromStateVersion": place, **epoch})
         self._story.history.probed.append(Probed(key, place, bool(answer.get("resync_required"))))
+        await line.close()
+
+    async def read(self, key: str, place: int, head: int) -> None:
+        line = await Line.open(self._url, self._token)
+        answer = await line.request("sessions.history", {"sessionKey": key, "fromStateVersion": place})
+        told = [frame["payload"]["cursor"] for frame in answer.get("events", [])]
+        whole = told == list(range(place + 1, head + 1))
+        self._story.history.probed.append(Probed(key, place, bool(answer.get("resync_required")), whole))
         await line.close()
 
     async def heard(self, cursor: int, *, of: Line | None = None) -> None:
@@ -168,6 +178,38 @@ async def a_place_that_is_no_longer_kept(story: Story) -> None:
         await db.write(Event.objects.filter(session=session, cursor__lte=2).delete)
         await clients.probe(session.key, 1)
     story.keys.clear()  # the rows are not whole any more: only what the client was told of that is judged
+    story.history.sent.clear()
+
+
+async def a_place_from_before_a_restore(story: Story) -> None:
+    """The restored log has grown past it meanwhile, with other events."""
+    session = story.session()
+    before = await db.read(epoch.current_epoch)
+    async with audience(story) as clients:
+        await story.send(session, f"{session.key}-1")
+        (claimed,) = await story.claim()
+        await story.finish(claimed, "m1")
+        await db.write(epoch.begin_epoch)
+        await clients.probe(session.key, 2, epoch=before)
+
+
+async def old_events_are_forgotten(story: Story) -> None:
+    """Those of a run that ended long ago, in a session where another has been waiting since before it."""
+    session = story.session()
+    async with audience(story) as clients:
+        for number in (1, 2):
+            await story.send(session, f"{session.key}-{number}")
+        (claimed,) = await story.claim()
+        await story.finish(claimed, "m1")
+        long_ago = clock.now() - dt.timedelta(days=365)
+        await db.write(Run.objects.filter(pk=claimed.pk).update, ended_at=long_ago)
+        await db.write(Event.objects.filter(session=session).update, ts=clock.to_ms(long_ago))
+        await housekeeping.forget_old_events()
+        for place in range(5):
+            await clients.read(session.key, place, head=6)
+        (waiting,) = await story.claim()
+        await story.finish(waiting, "m2")
+    story.keys.clear()  # as above
     story.history.sent.clear()
 
 

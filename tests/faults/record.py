@@ -131,11 +131,12 @@ class Watched:
 
 @dataclass(frozen=True)
 class Probed:
-    """Asked for events after a place that does not exist (any more)."""
+    """Asked for events after a place that does not exist (any more), or at which something may be gone."""
 
     session_key: str
     place: int
     resync: bool
+    whole: bool = False  # every event after it came instead
 
 
 @dataclass

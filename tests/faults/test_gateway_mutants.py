@@ -1,12 +1,14 @@
 """Deliberate faults in what clients are told: each breaks just the promise it should, and without it the same story breaks none."""
 
 import pytest
+from django.db.models import QuerySet
 
 from clawsite.gateway import catch_up
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.hub import Hub, Stream
 from clawsite.gateway.line import SendQueue
-from sessions_app import events
+from sessions_app import events, retention
+from sessions_app.models import Event
 from tests.faults import gateway_stories as stories
 from tests.faults.checker import violations
 from tests.faults.stories import Story
@@ -43,7 +45,22 @@ def takes_every_hole_for_real(monkeypatch):
 
 
 def believes_every_place(monkeypatch):
-    monkeypatch.setattr(catch_up, "_place", lambda session, place: int(place))
+    monkeypatch.setattr(catch_up, "_cursor", lambda session, place, epoch: int(place.at))
+
+
+def believes_every_epoch(monkeypatch):
+    cursor = catch_up._cursor
+    monkeypatch.setattr(catch_up, "_cursor", lambda session, place, epoch: cursor(session, place._replace(epoch=epoch), epoch))
+
+
+def forgets_from_the_middle(monkeypatch):
+    monkeypatch.setattr(retention, "takewhile", filter)
+    delete = QuerySet.delete
+
+    def only_the_old(found):
+        return delete(found.filter(run__ended_at__isnull=False) if found.model is Event else found)
+
+    monkeypatch.setattr(QuerySet, "delete", only_the_old)
 
 
 def keeps_whatever_is_not_read(monkeypatch):
@@ -57,6 +74,8 @@ MUTANTS = [
     ("R10", stories.the_bus_loses_another_while_the_rows_are_read, takes_every_hole_for_real),
     ("R11", stories.a_place_that_does_not_exist, believes_every_place),
     ("R11", stories.a_place_that_is_no_longer_kept, believes_every_place),
+    ("R11", stories.a_place_from_before_a_restore, believes_every_epoch),
+    ("R11", stories.old_events_are_forgotten, forgets_from_the_middle),
     ("R12", stories.one_client_does_not_read, keeps_whatever_is_not_read),
 ]
 

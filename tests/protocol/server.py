@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 import json
 import socket
 import uuid
@@ -12,10 +13,11 @@ import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from clawsite.infra import db
-from sessions_app import queue
+from agents import housekeeping
+from clawsite.infra import clock, db
+from sessions_app import epoch, queue
 from sessions_app.journal import NewEntry, NewEvent
-from sessions_app.models import Run
+from sessions_app.models import Event, Run
 from sessions_app.queue import Claimed
 from sessions_app.runs import end_event
 
@@ -224,6 +226,17 @@ class Hand:
     async def abort(self, run_id: str, reason: str = "rpc") -> None:
         claimed = self.held.pop(run_id)
         await db.write(queue.end, claimed, Run.Status.ABORTED, reason, key=str(claimed.session_id))
+
+    async def restored(self) -> None:
+        """The database came from a backup."""
+        await db.write(epoch.begin_epoch)
+
+    async def months_pass(self, *run_ids: str) -> None:
+        """These runs ended 40 days ago, and the worker keeps house."""
+        moment = clock.now() - dt.timedelta(days=40)
+        await db.write(Run.objects.filter(run_id__in=run_ids).update, ended_at=moment)
+        await db.write(Event.objects.filter(run__run_id__in=run_ids).update, ts=clock.to_ms(moment))
+        await housekeeping.forget_old_events()
 
     async def whole_run(self, run_id: str, *deltas: str) -> None:
         await self.start(run_id)

@@ -24,6 +24,7 @@ class StubGateway:
         self.refuse: Frame | None = None  # an error to answer `connect` with
         self.on_request: Callable[[ServerConnection, Frame], Frame | None] = lambda socket, frame: None
         self.kept_from = 1
+        self.epoch = "e1"
         self._news = asyncio.Condition()
 
     def endpoint(self, **fields: Any) -> Endpoint:
@@ -71,16 +72,18 @@ class StubGateway:
                 self.sockets.append(socket)
                 return {"payload": {"type": "hello-ok", "protocol": 4, "policy": {"tickIntervalMs": self.tick_ms}}}
             case "chat.history":
-                return {"payload": {"sessionKey": KEY, "cursor": len(self.log), "messages": []}}
+                return {"payload": {"sessionKey": KEY, "cursor": len(self.log), "epoch": self.epoch, "messages": []}}
             case "sessions.history":
-                return {"payload": self._missed(params["fromStateVersion"])}
+                return {"payload": {"epoch": self.epoch, **self._missed(params["fromStateVersion"], params.get("epoch"))}}
             case "agent":
                 return {"payload": {"runId": params["idempotencyKey"], "status": "accepted", "sessionKey": KEY}}
             case "echo":
                 return {"payload": params}
         return {"error": {"code": "INVALID_REQUEST", "message": f"unknown method: {frame['method']}"}}
 
-    def _missed(self, place: int | str) -> Frame:
+    def _missed(self, place: int | str, epoch: str | None) -> Frame:
+        if epoch not in (None, self.epoch):
+            return {"resync_required": True, "reason": "the database was restored"}
         cursor = place if isinstance(place, int) else self.kept_from - 1
         if cursor < self.kept_from - 1:
             return {"resync_required": True, "reason": f"events up to {self.kept_from - 1} are no longer kept"}

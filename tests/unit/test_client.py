@@ -99,6 +99,43 @@ async def test_events_that_are_no_longer_kept_are_said_to_be_gone(gateway: StubG
         assert [event.cursor async for event in client.follow(KEY, live=False)] == [4, 5]
 
 
+async def test_after_a_restore_a_follower_is_told_to_read_anew(gateway: StubGateway) -> None:
+    async with Client(gateway.endpoint()) as client:
+        events = client.follow(KEY)
+        await gateway.write("r1", 1, "assistant", delta="a")
+        await take(events, 1)
+        gateway.log.clear()
+        gateway.epoch = "e2"
+        for seq in range(1, 4):
+            await gateway.write("r2", seq, "assistant", told=False, delta="b")  # the log has passed the cursor
+        await gateway.drop_all()
+        with pytest.raises(EventsGone, match="restored"):
+            await anext(events)
+        assert [event.cursor async for event in client.follow(KEY, live=False)] == [1, 2, 3]
+
+
+async def test_a_remembered_cursor_is_continued_in_its_own_epoch_only(gateway: StubGateway) -> None:
+    for seq in range(1, 4):
+        await gateway.write("r1", seq, "assistant", delta="x")
+    async with Client(gateway.endpoint()) as client:
+        assert [event.cursor async for event in client.follow(KEY, 2, epoch="e1", live=False)] == [3]
+        with pytest.raises(EventsGone, match="restored"):
+            await anext(client.follow(KEY, 2, epoch="e0"))
+
+
+async def test_a_run_that_was_lost_in_a_restore_ends_with_that_word(gateway: StubGateway) -> None:
+    async with Client(gateway.endpoint()) as client:
+        events = client.run("hi", session_key=KEY, idempotency_key="r1")
+        first = asyncio.create_task(anext(events))
+        await gateway.asked("agent")
+        await gateway.write("r1", 1, "lifecycle", phase="start")
+        await first
+        gateway.epoch = "e2"
+        await gateway.drop_all()
+        with pytest.raises(EventsGone, match="restored"):
+            await anext(events)
+
+
 async def test_a_run_is_followed_to_its_end_and_no_further(gateway: StubGateway) -> None:
     async with Client(gateway.endpoint()) as client:
         events = client.run("hi", session_key="main", idempotency_key="r1")

@@ -5,7 +5,7 @@ import pytest
 from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.providers.base import Finished, ModelRequest, StreamEvent, TextDelta, ThinkingDelta, ToolSpec
 from agents.providers.demo import MOST_PIECES, DemoProvider
-from agents.providers.demo_script import understand
+from agents.providers.demo_script import COUNT_TO, next_turn, understand
 from agents.providers.demo_words import ENGLISH, SIMPLIFIED_CHINESE
 from tools_app.builtin import fs, grep
 from tools_app.definition import ToolArgs
@@ -86,8 +86,27 @@ async def test_plain_words_call_a_tool(said: str, tool: str, arguments: dict[str
 
 @pytest.mark.parametrize("introduction", [ENGLISH.introduction, SIMPLIFIED_CHINESE.introduction])
 def test_every_phrase_of_the_introduction_works(introduction: str) -> None:
-    phrases = [line[3:-1] for line in introduction.splitlines() if line.startswith("- `")]
-    assert [understand(phrase)[0] for phrase in phrases] == ["glob", "write", "read", "edit", "grep", "session_status"]
+    phrases = [line.split("`")[1] for line in introduction.splitlines() if line.startswith("- `")]
+    assert [understand(phrase)[0] for phrase in phrases] == ["glob", "write", "read", "edit", "grep", "session_status", "count"]
+
+
+@pytest.mark.parametrize("said", ["count slowly to 30", "Count to 30, please", "count from 1 up to 30", "慢慢数到 30"])
+async def test_it_counts_one_number_at_a_time_without_any_tool(said: str) -> None:
+    events = await ask(UserMessage(said), tools=())
+    told = [event.text.strip() for event in events if isinstance(event, TextDelta)]
+    assert told == [str(number) for number in range(1, 31)]
+    assert (await answer(UserMessage(said))).tool_calls == ()
+
+
+def test_counting_takes_longer_than_speaking_and_comes_to_an_end() -> None:
+    turn = next_turn([UserMessage("count to 1000000")], [])
+    assert turn.text.split()[-1] == str(COUNT_TO)
+    assert turn.pace > next_turn([UserMessage("hello")], []).pace
+
+
+@pytest.mark.parametrize("said", ["search for count to 30", "write count to 30 to a.txt", "count the files"])
+def test_words_about_counting_are_not_counted(said: str) -> None:
+    assert understand(said)[0] != "count"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The hub: every socket that may see a session gets each of its events once and in order, whatever the bus does."""
 
+import asyncio
 import random
 
 import pytest
@@ -26,6 +27,18 @@ class World:
     async def tell(self, *events) -> None:
         self.hub.hear_events(self.log.message(*events))
         await self.hub.settle()
+
+    def hold_back(self, question: str) -> asyncio.Event:
+        """From now on the rows answer this question as things stood when it was asked, but only once the event is set."""
+        read, let_go = getattr(self.rows, question), asyncio.Event()
+
+        async def slowly(*args):
+            found = await read(*args)
+            await let_go.wait()
+            return found
+
+        setattr(self.rows, question, slowly)
+        return let_go
 
 
 @pytest.fixture
@@ -157,6 +170,45 @@ async def test_a_session_that_was_forgotten_is_not_told_twice(world, monkeypatch
         event["ts"] = int(world.clock.now * 1000)
     await world.tell(*second)
     assert cursors(watcher) == list(range(1, 11))
+
+
+async def test_rows_still_being_read_when_everybody_left_are_not_told_to_who_comes_next(world, eventually):
+    first = await world.watcher()
+    answers = world.hold_back("events_after")
+    events = world.log.run("read slowly")
+    world.hub.hear_events(world.log.message(*events[:3]))
+    await eventually(lambda: "events after 0" in world.rows.asked)
+    world.hub.leave(first)
+    second = await world.watcher()
+    world.hub.hear_events(world.log.message(events[3]))
+    answers.set()
+    await world.hub.settle()
+    assert frames(first) == []
+    assert cursors(second) == [1, 2, 3, 4]
+
+
+async def test_words_that_waited_for_their_time_when_everybody_left_are_not_told_to_who_comes_next(world):
+    first = await world.watcher()
+    await world.tell(*world.log.run("a b c")[:-2])
+    assert payloads(first, "chat")[-1]["deltaText"] == "a"  # the rest waits for its time
+    world.hub.leave(first)
+    second = await world.watcher()
+    world.clock.pass_(1)
+    assert frames(second) == []
+
+
+async def test_a_poll_that_outlives_its_audience_begins_no_session(world, eventually):
+    first = await world.watcher()
+    answers = world.hold_back("heads")
+    world.log.run("before anybody else came")
+    world.log.commit()
+    polling = asyncio.create_task(world.hub.poll())
+    await eventually(lambda: "heads" in world.rows.asked)
+    world.hub.leave(first)
+    answers.set()
+    await polling
+    await world.hub.settle()
+    assert world.hub.head_of(SESSION) is None
 
 
 async def test_chat_deltas_are_paced_and_flushed_before_the_final(world):

@@ -1,5 +1,6 @@
 """Pages as people get them: through Django's test client, and in a real browser that watches the content policy."""
 
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,9 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
-from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress
+from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
+from tests.web.fake_gateway import FakeGateway
+from tests.web.screen import open_page, sign_in
 
 CHROMIUM_FLAGS = [
     "--headless",
@@ -48,8 +51,11 @@ def site(database: None) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     # One per module and not per session: Playwright keeps an event loop running, beside which no async test could run.
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM_FLAGS)
+        browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
 
@@ -71,3 +77,20 @@ def page(browser: Browser) -> Iterator[Page]:
     yield page
     context.close()
     assert faults == []
+
+
+@pytest.fixture
+def gateway(page: Page) -> FakeGateway:
+    return FakeGateway(page)
+
+
+@pytest.fixture
+def chat(page: Page, gateway: FakeGateway, site: str, user: User) -> Page:
+    """The page, signed in and not yet opened."""
+    sign_in(page, site, user)
+    return page
+
+
+@pytest.fixture
+def opened(chat: Page, site: str) -> Page:
+    return open_page(chat, site)

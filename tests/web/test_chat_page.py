@@ -97,6 +97,22 @@ def test_a_failed_run_is_explained(open_chat: Callable[..., Page]) -> None:
     expect(page.locator(".note.bad")).to_contain_text("Failed:", timeout=PATIENCE)
 
 
+def test_stopped_and_failed_runs_look_the_same_after_a_reload(open_chat: Callable[..., Page]) -> None:
+    page = open_chat("agent:main:ended")
+    send(page, "[[hang_after=0]]")
+    expect(page.locator(".run .note")).to_have_text("Working…", timeout=PATIENCE)
+    send(page, "never begun")
+    expect(page.locator(".run .note").nth(1)).to_have_text("Queued", timeout=PATIENCE)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".run .note")).to_have_text(["Stopped before an answer."] * 2, timeout=PATIENCE)
+    send(page, "[[error=401]]")
+    expect(page.locator(".note.bad")).to_contain_text("Failed:", timeout=PATIENCE)
+    before = shown(page)
+    page.reload()
+    expect(page.locator(".note.bad")).to_contain_text("Failed:", timeout=PATIENCE)
+    assert shown(page) == before
+
+
 def test_opening_a_session_in_mid_answer_shows_all_of_it(open_chat: Callable[..., Page], page: Page) -> None:
     first = open_chat("agent:main:long")
     send(first, "[[tokens=150 delay_ms=20 reasoning=3]]")

@@ -4,62 +4,11 @@ import re
 from typing import Any
 
 import pytest
-from django.conf import settings
-from django.test import Client
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-
-STORED_ANSWER = {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "text", "text": "Hello"}]}
-
-
-@pytest.fixture
-def gateway(page: Page) -> FakeGateway:
-    return FakeGateway(page)
-
-
-@pytest.fixture
-def chat(page: Page, gateway: FakeGateway, site: str, user: User) -> Page:
-    """The page, signed in and not yet opened."""
-    sign_in(page, site, user)
-    return page
-
-
-@pytest.fixture
-def opened(chat: Page, site: str) -> Page:
-    return open_page(chat, site)
-
-
-def sign_in(page: Page, site: str, user: User) -> None:
-    client = Client()
-    client.force_login(user)
-    cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
-    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site}])
-
-
-def open_page(page: Page, site: str) -> Page:
-    page.goto(site)
-    expect(page.locator("#connection")).to_have_text("Connected")
-    return page
-
-
-def send(page: Page, text: str) -> None:
-    page.get_by_label("Message").fill(text)
-    page.get_by_label("Message").press("Enter")
-
-
-def answers(page: Page) -> Locator:
-    return page.locator(".message.assistant .answer")
-
-
-def begin(gateway: FakeGateway, run_id: str = "r1", prompt: str = "Hi") -> None:
-    gateway.tell(run_id, "lifecycle", phase="accepted", prompt=prompt)
-    gateway.tell(run_id, "lifecycle", phase="start", startedAt=1)
-
-
-def end(gateway: FakeGateway, run_id: str = "r1", aborted: bool = False) -> None:
-    gateway.tell(run_id, "lifecycle", phase="end", aborted=aborted)
+from tests.web.screen import STORED_ANSWER, answers, begin, end, open_page, send
 
 
 def test_it_connects_as_web_chat_of_protocol_4(opened: Page, gateway: FakeGateway) -> None:
@@ -251,7 +200,7 @@ def test_the_stop_button_says_stopping_until_the_run_has_ended(opened: Page, gat
     assert gateway.until_asked("chat.abort") == [{"sessionKey": "agent:main:main"}]
     end(gateway, aborted=True)
     expect(stop).to_be_hidden()
-    expect(opened.locator(".run .note")).to_have_text("Stopped.")
+    expect(opened.locator(".run .note")).to_have_text("Stopped before an answer.")
 
 
 def test_a_refused_message_is_given_back_with_the_reason(opened: Page, gateway: FakeGateway) -> None:
@@ -346,102 +295,6 @@ def test_a_message_whose_answer_was_lost_is_sent_again_under_the_same_key(opened
     assert first == second
 
 
-def away(params: dict[str, Any]) -> dict[str, Any]:
-    raise Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=500)
-
-
-def kept(page: Page) -> list[str]:
-    names: list[str] = page.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('clawsite.unsent.'))")
-    return names
-
-
-def test_a_message_written_without_a_connection_says_so_and_outlives_a_reload(opened: Page, gateway: FakeGateway) -> None:
-    hello, note = gateway.answers["connect"], opened.locator(".run .note")
-    gateway.answers["connect"] = away
-    gateway.drop()
-    expect(opened.locator("#connection")).not_to_have_text("Connected")
-    send(opened, "Later")
-    expect(note).to_have_text("Not sent yet: no connection")
-    (name,) = kept(opened)
-    opened.reload()
-    expect(opened.locator(".message.user .text")).to_have_text("Later")
-    expect(note).to_have_text("Not sent yet: no connection")
-    assert gateway.calls("chat.send") == []
-    gateway.answers["connect"] = hello
-    expect(note).to_have_text("Queued")
-    (sent,) = gateway.until_asked("chat.send")
-    assert sent == {"sessionKey": KEY, "message": "Later", "idempotencyKey": name.rsplit(".", 1)[-1]}
-    assert kept(opened) == []
-
-
-def test_a_message_that_arrived_before_the_reload_is_shown_once_and_as_it_ended(opened: Page, gateway: FakeGateway) -> None:
-    answered, gateway.answers["chat.send"] = gateway.answers["chat.send"], None
-    send(opened, "Hi")
-    (sent,) = gateway.until_asked("chat.send")
-    expect(opened.locator(".run .note")).to_have_text("Sending…")
-    stored = [
-        {"role": "user", "messageId": "u1", "runId": sent["idempotencyKey"], "content": "Hi"},
-        {**STORED_ANSWER, "runId": sent["idempotencyKey"], "stopReason": "stop", "model": "m", "usage": {}},
-    ]
-    gateway.answers["chat.history"] = lambda params: gateway.history(stored)
-    gateway.answers["chat.send"] = answered
-    opened.reload()
-    expect(answers(opened)).to_have_text("Hello")
-    expect(opened.locator(".message.user")).to_have_count(1)
-    expect(opened.locator("#stop")).to_be_hidden()
-    assert {params["idempotencyKey"] for params in gateway.calls("chat.send")} == {sent["idempotencyKey"]}
-    assert kept(opened) == []
-
-
-def test_a_kept_message_that_is_refused_is_given_back_and_forgotten(opened: Page, gateway: FakeGateway) -> None:
-    def full(params: dict[str, Any]) -> dict[str, Any]:
-        raise Refused("QUEUE_FULL", "you have 100 unfinished runs")
-
-    gateway.answers["chat.send"] = None
-    send(opened, "One more")
-    gateway.until_asked("chat.send")
-    gateway.answers["chat.send"] = full
-    opened.reload()
-    expect(opened.get_by_role("alert")).to_have_text("Not sent: you have 100 unfinished runs")
-    expect(opened.get_by_label("Message")).to_have_value("One more")
-    assert kept(opened) == []
-
-
-def test_another_account_on_the_same_browser_does_not_send_what_was_kept(
-    opened: Page, gateway: FakeGateway, site: str, person: Any
-) -> None:
-    gateway.answers["chat.send"] = None
-    send(opened, "Mine alone")
-    gateway.until_asked("chat.send")
-    sign_in(opened, site, person())
-    open_page(opened, site)
-    expect(opened.locator("#welcome")).to_be_visible()
-    assert len(gateway.calls("chat.send")) == 1
-    assert len(kept(opened)) == 1
-
-
-UNFINISHED = {
-    ("rpc", False): "Stopped.",
-    ("stop", False): "Stopped.",
-    ("rate_limit", False): "Failed: the model was asked too often",
-    ("never_heard_of", False): "Failed: the answer is not complete",
-    ("stop", True): "",
-    ("injected", False): "",
-}
-
-
-@pytest.mark.parametrize(("reason", "whole"), UNFINISHED)
-def test_an_unfinished_answer_does_not_look_complete_after_a_reload(
-    chat: Page, gateway: FakeGateway, site: str, reason: str, whole: bool
-) -> None:
-    by_model = {"provider": "p", "model": "m", "usage": {"input": 1}} if whole else {}
-    gateway.answers["chat.history"] = lambda params: gateway.history([{**STORED_ANSWER, "stopReason": reason, **by_model}])
-    open_page(chat, site)
-    expect(answers(chat)).to_have_text("Hello")
-    expect(chat.locator(".run .note")).to_have_text(UNFINISHED[reason, whole])
-    expect(chat.locator("#stop")).to_be_hidden()
-
-
 def test_nothing_stays_of_an_answer_whose_worker_died(opened: Page, gateway: FakeGateway) -> None:
     begin(gateway)
     gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Let me see", offset=0)
@@ -460,13 +313,16 @@ def no_scope(params: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("told", [True, False], ids=["the server closes", "the server says nothing"])
 def test_who_may_not_chat_yet_is_told_whom_to_ask_and_can_go_on_once_allowed(
-    chat: Page, gateway: FakeGateway, site: str, told: bool
+    chat: Page, gateway: FakeGateway, site: str, user: User, told: bool
 ) -> None:
     history = gateway.answers["chat.history"]
     gateway.scopes, gateway.answers["chat.history"] = [], no_scope
     open_page(chat, site)
     gateway.until_asked("chat.history")
-    expect(chat.get_by_role("alert")).to_have_text("Your account may not chat yet. Ask an operator to put it into the group User.")
+    expect(chat.get_by_role("alert")).to_have_text(
+        f"Your account “{user.username}” may not chat yet. An operator can change that: under Admin, Users, “{user.username}”, "
+        "choose the group User and save. This page then goes on by itself."
+    )
     expect(chat.get_by_label("Message")).to_be_disabled()
     gateway.scopes, gateway.answers["chat.history"] = ["operator.read", "operator.write"], history
     if told:
@@ -544,8 +400,8 @@ def test_events_of_somebody_elses_session_of_the_same_key_stay_out(opened: Page,
 
 
 def test_a_command_that_starts_no_run_leaves_nothing_behind(opened: Page, gateway: FakeGateway) -> None:
-    gateway.answers["chat.send"] = lambda params: {"ok": True, "aborted": False, "runIds": []}
-    send(opened, "/stop")
+    gateway.answers["chat.send"] = lambda params: {"ok": True}
+    send(opened, "/done-at-once")
     gateway.until_asked("chat.send")
     expect(opened.locator(".message.user")).to_have_count(0)
     expect(opened.locator("#stop")).to_be_hidden()

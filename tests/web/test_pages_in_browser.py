@@ -5,6 +5,7 @@ from django.contrib.auth.models import Group
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts import first_admin
+from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import AccessToken, User
 
 PASSWORD = "correct horse battery"
@@ -63,6 +64,19 @@ def test_the_admin_works_under_the_policy(page: Page, site: str, admin: User) ->
     expect(page.locator(".selector-chosen")).to_be_visible()
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator(".messagelist")).to_contain_text("was changed successfully")
+
+
+def test_a_new_account_may_chat_unless_somebody_decides_otherwise(page: Page, site: str, admin: User) -> None:
+    sign_in(page, site, "/admin/accounts/user/add/")
+    expect(page.locator(".selector-chosen option")).to_have_text(["User"], timeout=30_000)  # moved there by a script
+    expect(page.get_by_text("User may chat with agents")).to_be_visible()
+    expect(page.get_by_text("An account in no group can sign in, but not chat")).to_be_visible()
+    page.get_by_label("Username").fill("grace")
+    page.locator("input[name=password1]").fill(PASSWORD)
+    page.locator("input[name=password2]").fill(PASSWORD)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".messagelist")).to_contain_text("was added successfully")
+    assert scopes_of(User.objects.get(username="grace")) == {"operator.read", "operator.write"}
 
 
 def test_a_token_made_in_the_admin_is_shown_once(page: Page, site: str, admin: User) -> None:

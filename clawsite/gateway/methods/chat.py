@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.addressing import Cursor, IdempotencyKey, ToSession, found, order_of_session
-from clawsite.gateway.catch_up import Missed, missed_events
+from clawsite.gateway.catch_up import Epoch, Missed, Place, missed_events
 from clawsite.gateway.events import Message
 from clawsite.gateway.methods.agent import RunWishes, failure
 from clawsite.gateway.registry import Call, method
@@ -15,6 +15,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import Address, StopAsked, find_or_none, receive
 from sessions_app import selectors
+from sessions_app.epoch import current_epoch
 from sessions_app.models import Run
 from sessions_app.runs import request_abort
 from sessions_app.sessions import inject_message
@@ -54,11 +55,12 @@ async def chat_send(call: Call, params: SendParams) -> SendAnswer:
 
 
 class HistoryParams(ToSession):
-    """`before` asks for older messages, `cursor` for the events after it instead of messages."""
+    """`before` asks for older messages, `cursor` for the events after it instead of messages; `epoch` came with that cursor."""
 
     limit: int = Field(200, ge=1, le=1000)
     before: Cursor | None = None
     cursor: Cursor | None = None
+    epoch: Epoch | None = None
 
 
 class Queued(TypedDict):
@@ -80,8 +82,24 @@ class ActiveRun(TypedDict):
     startedAt: int | None
 
 
+class EndedRun(TypedDict):
+    """A run that failed or was stopped; `text` and `afterRunId` only of one that never began."""
+
+    runId: str
+    status: Literal["error", "aborted"]
+    reason: str
+    endedAt: int
+    error: NotRequired[str]
+    text: NotRequired[str]
+    afterRunId: NotRequired[str | None]
+
+
 class HistoryAnswer(Missed):
-    """`cursor` was the head of the session's events before the messages were read: events after it may be news."""
+    """`cursor` was the head of the session's events before the messages were read: events after it may be news.
+
+    `endedRuns` are those that failed or were stopped, with `error` in words. One that was stopped before it began is in no
+    message: `text` is its prompt, `afterRunId` the run behind which it belongs.
+    """
 
     sessionKey: str
     sessionId: str | None
@@ -89,31 +107,35 @@ class HistoryAnswer(Missed):
     nextCursor: NotRequired[int | None]
     queued: NotRequired[list[Queued]]
     activeRun: NotRequired[ActiveRun | None]
+    endedRuns: NotRequired[list[EndedRun]]
     thinkingLevel: NotRequired[str]
     verboseLevel: NotRequired[str]
 
 
 @method("chat.history", scope=Scope.READ)
 async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
-    """The newest messages of a session, oldest first, with what is queued and what is being written now.
+    """The newest messages of a session, oldest first, and which runs are queued, under way, or ended without a whole answer.
 
     A reply holds at most 768 KiB; `nextCursor` is then the `before` of the next older page. With `cursor` it answers like
     sessions.history. A session that does not exist yet is empty.
     """
     session = await db.read(find_or_none, call.user, params.address)
-    if session is None:
-        return HistoryAnswer(
-            sessionKey=params.address.own_key(), sessionId=None, messages=[], cursor=0, nextCursor=None, queued=[], activeRun=None
-        )
-    answer = HistoryAnswer(sessionKey=session.key, sessionId=str(session.generation_id))
+    if session:
+        answer = HistoryAnswer(sessionKey=session.key, sessionId=str(session.generation_id))
+    else:
+        answer = HistoryAnswer(sessionKey=params.address.own_key(), sessionId=None)
     if params.cursor is not None:
-        return {**answer, **await missed_events(call, session, params.cursor, limit=params.limit)}
+        return {**answer, **await missed_events(call, session, Place(params.cursor, params.epoch), limit=params.limit)}
+    answer["epoch"] = await db.read(current_epoch)
+    if session is None:
+        return {**answer, "messages": [], "cursor": 0, "nextCursor": None, "queued": [], "activeRun": None, "endedRuns": []}
     page = await db.read(selectors.history, session, limit=params.limit, before=params.before)
     answer["messages"] = cast("list[Message]", page.messages)
     answer["cursor"] = page.cursor
     answer["nextCursor"] = page.before
     answer["queued"] = cast("list[Queued]", page.queued)
     answer["activeRun"] = cast("ActiveRun", {**page.active, "cursor": page.cursor}) if page.active else None
+    answer["endedRuns"] = cast("list[EndedRun]", page.ends)
     if session.thinking_level:
         answer["thinkingLevel"] = session.thinking_level
     if session.verbose_level:

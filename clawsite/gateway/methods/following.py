@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.addressing import ByKey, Cursor, IsoTime, ToSession
-from clawsite.gateway.catch_up import BEGINNING, Missed, missed_events, place_of
+from clawsite.gateway.catch_up import BEGINNING, Epoch, Missed, Place, missed_events, place_of
 from clawsite.gateway.fanout import replay
 from clawsite.gateway.methods.session_lists import ListParams, list_
 from clawsite.gateway.registry import Call, Followed, method
@@ -16,14 +16,17 @@ from clawsite.infra import db
 from clawsite.infra.errors import Conflict
 from clawsite.routing.inbound import find_or_none
 from sessions_app import selectors
-
-NO_SUCH_LOG = "there is no such session, so the place is one in another log"
+from sessions_app.epoch import current_epoch
 
 
 class HistoryParams(ToSession):
-    """`fromStateVersion` is a cursor, or an ISO time such as 2026-02-01T10:15:00Z; without it, all that is kept."""
+    """`fromStateVersion` is a cursor, or an ISO time such as 2026-02-01T10:15:00Z; without it, all that is kept.
+
+    `epoch` is the one that came with the cursor.
+    """
 
     from_state_version: Cursor | IsoTime = BEGINNING
+    epoch: Epoch | None = None
     limit: int = Field(1000, ge=1, le=1000)
 
 
@@ -35,11 +38,7 @@ async def history(call: Call, params: HistoryParams) -> Missed:
     them: a client tells by `cursor`.
     """
     session = await db.read(find_or_none, call.user, params.address)
-    if session is None:
-        if params.from_state_version in (0, "0", BEGINNING):
-            return Missed(events=[], cursor=0, more=False)
-        return Missed(resync_required=True, reason=NO_SUCH_LOG)
-    return await missed_events(call, session, params.from_state_version, limit=params.limit)
+    return await missed_events(call, session, Place(params.from_state_version, params.epoch), limit=params.limit)
 
 
 class SubscribeAnswer(TypedDict):
@@ -56,13 +55,15 @@ async def subscribe(call: Call, params: ListParams) -> SubscribeAnswer:
 
 
 class FollowParams(ByKey):
-    """With `fromStateVersion` the missed events are sent first, as events, and the live ones after them.
+    """With `fromStateVersion` the missed events are sent first, as events, and the live ones after them; `epoch` is the one that
+    came with that cursor.
 
     On a connection with the cap session-scoped-events each comes once and in order. Without it, live events may have been sent
     before the subscription: compare cursors.
     """
 
     from_state_version: Cursor | IsoTime | None = None
+    epoch: Epoch | None = None
     include_approvals: bool = False
 
 
@@ -81,22 +82,26 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     """
     connection, hub = call.connection, call.runtime.hub
     session = await db.read(find_or_none, call.user, params.address)
-    if session is None:
-        hub.audience.follow_key(connection, params.address.own_key())
-        return FollowAnswer(subscribed=True, key=params.address.own_key(), sessionId=None, cursor=0)
-    session_id, name = str(session.id), SessionName(str(session.generation_id), session.key)
-    answer = FollowAnswer(subscribed=True, key=session.key, sessionId=name.id)
+    key, session_id = (session.key, str(session.generation_id)) if session else (params.address.own_key(), None)
+    answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
+    start: int | str | None = None
     if params.from_state_version is None:
-        return {**answer, "cursor": await _follow_from_now(call, session_id)}
-    cursor = await place_of(session, params.from_state_version)
-    if isinstance(cursor, str):
-        return {**answer, "cursor": await _follow_from_now(call, session_id), "resync_required": True, "reason": cursor}
-    if session_id in connection.held:
+        answer["epoch"] = await db.read(current_epoch)
+    else:
+        answer["epoch"], start = await place_of(session, Place(params.from_state_version, params.epoch))
+    if isinstance(start, str):
+        answer["resync_required"], answer["reason"] = True, start
+    if session is None:
+        hub.audience.follow_key(connection, key)
+        return {**answer, "cursor": 0}
+    row_id, name = str(session.id), SessionName(str(session.generation_id), session.key)
+    if not isinstance(start, int):
+        return {**answer, "cursor": await _follow_from_now(call, row_id)}
+    if row_id in connection.held:
         raise Conflict("the missed events of this session are being sent already", retryable=True)
-    connection.held.add(session_id)
-    hub.audience.follow(connection, session_id)
-    start = cursor
-    return Followed({**answer, "cursor": start}, lambda: replay(call.runtime.rows, hub, connection, session_id, name, start))
+    connection.held.add(row_id)
+    hub.audience.follow(connection, row_id)
+    return Followed({**answer, "cursor": start}, lambda: replay(call.runtime.rows, hub, connection, row_id, name, start))
 
 
 async def _follow_from_now(call: Call, session_id: str) -> int:

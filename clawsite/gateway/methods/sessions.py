@@ -12,7 +12,7 @@ from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
-from clawsite.routing.inbound import Address, find_or_none
+from clawsite.routing.inbound import Address, find_or_none, open_session
 from sessions_app import selectors, sessions
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
@@ -51,9 +51,12 @@ async def create(call: Call, params: CreateParams) -> SessionAnswer:
         "model": params.model,
         "thinking_level": params.thinking_level or "",
     }
-    key = Address(params.key, agent=params.agent_id or "").own_key() if params.key else None
+    address = Address(params.key or "", agent=(params.agent_id or "").lower())
+    key, agent = address.own_key(), parse_key(address.own_key()).agent
+    if address.agent and address.agent != agent:
+        raise InvalidRequest(f"session key {key!r} belongs to agent {agent!r}, not {address.agent!r}")
     # A partial, because `key` of db.write is the session to lock.
-    return _answer(await db.write(partial(sessions.create_session, call.user, key=key, agent=params.agent_id, **fields)))
+    return _answer(await db.write(partial(open_session, call.user, key=key if params.key else None, agent=agent, **fields)))
 
 
 class ResolveParams(Params):
@@ -129,7 +132,7 @@ async def patch(call: Call, params: PatchParams) -> PatchAnswer:
 
 
 def _made_and_patched(call: Call, key: str, given: dict[str, Any]) -> Session:
-    return sessions.patch_session(call.user, sessions.ensure_session(call.user, key), given)
+    return sessions.patch_session(call.user, open_session(call.user, key=key), given)
 
 
 class ResetParams(ByKey):

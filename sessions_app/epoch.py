@@ -1,0 +1,81 @@
+"""The epoch of the event log, and noticing by itself that the database came from a backup.
+
+After a restore the log is older than what clients have seen, and grows past their cursors again with other events. So it gets
+another epoch, and a cursor of another epoch is not continued. An operator says so (`claw restored`), or it is noticed: every host
+keeps a note of epoch and mark in its state directory, and a database of that epoch with a lower mark is an older copy of itself.
+"""
+
+import json
+import logging
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+
+from sessions_app.models import EventLog
+
+log = logging.getLogger(__name__)
+
+NOTE = "log.mark"  # in the state directory
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    epoch: str
+    mark: int
+
+
+def install_epoch(**_: Any) -> None:
+    """After every migration: the row exists, and an epoch that is there stays."""
+    EventLog.objects.bulk_create([EventLog(epoch=_new_epoch())], ignore_conflicts=True)
+
+
+def current_epoch() -> str:
+    """Read it before the cursor it shall go with: a change in between then only costs a client one more reading."""
+    return EventLog.objects.values_list("epoch", flat=True).get()
+
+
+def begin_epoch() -> str:
+    """From now on no cursor that was given out before is continued."""
+    epoch = _new_epoch()
+    EventLog.objects.update(epoch=epoch)
+    log.warning("the event log has a new epoch: clients read their sessions anew", extra={"epoch": epoch})
+    return epoch
+
+
+@transaction.atomic
+def raise_mark(seen: Mark | None) -> Mark:
+    """One further than the last; if the database is behind what was seen of it, in a new epoch."""
+    row, _ = EventLog.objects.select_for_update().get_or_create(pk=EventLog.ROW, defaults={"epoch": _new_epoch()})
+    if seen and seen.epoch == row.epoch and seen.mark > row.mark:
+        log.warning("the database is older than this host has seen it (mark %d, then %d): restored?", row.mark, seen.mark)
+        row.epoch = begin_epoch()
+    row.mark += 1
+    row.save()
+    return Mark(row.epoch, row.mark)
+
+
+def renew_note(home: Path) -> None:
+    """Compare with the note and bring it up to date; done by processes that start."""
+    write_note(home, raise_mark(read_note(home)))
+
+
+def read_note(home: Path) -> Mark | None:
+    try:
+        return Mark(**json.loads((home / NOTE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None  # none yet; or not one of ours, and then the next one is
+
+
+def write_note(home: Path, mark: Mark) -> None:
+    """Only after the mark is committed: a note that is ahead of the database means that it was restored."""
+    new = home / f"{NOTE}.{os.getpid()}"
+    new.write_text(json.dumps(asdict(mark)))
+    new.replace(home / NOTE)
+
+
+def _new_epoch() -> str:
+    return secrets.token_hex(4)

@@ -1,0 +1,59 @@
+"""A lane that keeps runs waiting is told of, and not at every look."""
+
+import datetime as dt
+import logging
+
+import pytest
+
+from clawsite.infra import clock
+from sessions_app import lanes, runs
+from sessions_app.models import Run
+
+
+@pytest.fixture
+def boot(monkeypatch):
+    """The seconds since boot, to be set by the test."""
+    now = {"seconds": 1000.0}
+    monkeypatch.setattr(clock, "boot_time", lambda: now["seconds"])
+    return now
+
+
+@pytest.fixture
+def told(caplog):
+    """What was logged since the last look."""
+    caplog.set_level(logging.INFO, logger="sessions_app.lanes")
+
+    def look(late_lanes):
+        caplog.clear()
+        late_lanes.look()
+        return [record.getMessage() for record in caplog.records]
+
+    return look
+
+
+@pytest.fixture
+def waiting(user, session_of):
+    """A run that has waited for an hour."""
+    accepted = runs.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
+    Run.objects.filter(pk=accepted.pk).update(accepted_at=clock.now() - dt.timedelta(hours=1))
+    return accepted.pk
+
+
+def test_a_late_lane_is_told_once_again_after_ten_minutes_and_when_it_is_over(waiting, boot, told):
+    late = lanes.LateLanes()
+    (first,) = told(late)
+    assert first.startswith("lane main: the oldest of 1 queued runs has waited 3600")
+    boot["seconds"] += lanes.TELL_AGAIN_SECONDS - 1
+    assert told(late) == []
+    boot["seconds"] += 1
+    assert len(told(late)) == 1
+    Run.objects.filter(pk=waiting).update(status=Run.Status.ABORTED)
+    assert told(late) == ["lane main is on time again"]
+    assert told(late) == []
+    Run.objects.filter(pk=waiting).update(status=Run.Status.ACCEPTED)
+    assert len(told(late)) == 1
+
+
+def test_each_worker_remembers_for_itself_what_it_has_told(waiting, boot, told):
+    assert len(told(lanes.LateLanes())) == 1
+    assert len(told(lanes.LateLanes())) == 1

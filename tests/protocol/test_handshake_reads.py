@@ -1,0 +1,119 @@
+"""A handshake, and every later look at its credential, only reads; what has to be written is written by the writer's thread."""
+
+import asyncio
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from clawsite.accounts.models import AccessToken, User
+from clawsite.accounts.tokens import install_gateway_user
+from clawsite.infra import db
+from clawsite.infra.errors import Unavailable
+from tests.protocol.conftest import ORIGIN
+
+
+@pytest.fixture(autouse=True)
+def written_by_readers(monkeypatch):
+    """Statements on reader threads that are not reads."""
+    found = []
+
+    def note(execute, sql, params, many, context):
+        if not sql.lstrip("( \n").upper().startswith("SELECT"):
+            found.append(sql)
+        return execute(sql, params, many, context)
+
+    plainly = db._on_reader
+
+    def watched(fn, args, kwargs):
+        with connection.execute_wrapper(note):
+            return plainly(fn, args, kwargs)
+
+    monkeypatch.setattr(db, "_on_reader", watched)
+    yield found
+    assert found == []
+
+
+@pytest.fixture
+def used_at():
+    return lambda: db.read(AccessToken.objects.values_list("last_used_at", flat=True).get)
+
+
+async def test_the_use_of_a_token_is_noted_behind_the_handshake_and_at_most_once_a_minute(
+    sockets, user, token_of, used_at, eventually
+):
+    token = token_of(user)
+    await sockets.connect(token)
+    first = await eventually(used_at)
+    await sockets.connect(token)
+    await db.write(lambda: None)  # whatever the second one had to write is before this
+    assert await used_at() == first
+    long_ago = timezone.now() - timedelta(minutes=2)
+    await db.write(AccessToken.objects.all().update, last_used_at=long_ago)
+    await sockets.connect(token)
+
+    async def is_noted():
+        return await used_at() > long_ago
+
+    await eventually(is_noted)
+
+
+async def test_nobody_waits_for_the_note(sockets, user, token_of, used_at, eventually):
+    done = threading.Event()
+    busy = asyncio.create_task(db.write(done.wait))
+    try:
+        assert await sockets.connect(token_of(user))
+        assert await used_at() is None
+    finally:
+        done.set()
+        await busy
+    assert await eventually(used_at)
+
+
+async def test_a_note_that_cannot_be_written_keeps_nobody_out(sockets, user, token_of, monkeypatch, caplog, eventually):
+    def cannot(token_id):
+        raise Unavailable("the disk of the database is full")
+
+    monkeypatch.setattr("clawsite.accounts.tokens.note_use", cannot)
+    socket = await sockets.connect(token_of(user))
+    assert await socket.call("health")
+    await eventually(lambda: "could not be noted: the disk of the database is full" in caplog.text)
+
+
+async def test_the_gateway_token_writes_nothing(sockets):
+    socket = await sockets.connect()
+    assert socket.hello["auth"]["scopes"] == ["operator.read", "operator.write"]
+
+
+async def test_a_database_without_the_gateways_account_says_how_to_get_it(sockets):
+    await db.write(User.objects.filter(is_service=True).delete)
+    try:
+        socket = await sockets.open()
+        client = {"id": "test", "version": "1", "platform": "linux", "mode": "test"}
+        first = {"minProtocol": 4, "maxProtocol": 4, "client": client, "auth": {"token": "test-gateway-token"}}
+        refused = await socket.request("connect", first)
+        assert "claw prepare" in refused["error"]["message"]
+    finally:
+        await db.write(install_gateway_user)
+
+
+async def test_a_sign_in_of_an_old_password_is_refused_and_left_where_it_is(sockets, user, cookie_of):
+    cookie = cookie_of(user)
+
+    def change_password():
+        user.set_password("another-long-password")
+        user.save()
+
+    await db.write(change_password)
+    with pytest.raises(AssertionError, match="AUTH_REQUIRED"):
+        await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
+
+
+async def test_a_sign_in_under_an_older_secret_key_still_counts_and_is_not_renewed(sockets, user, cookie_of, settings):
+    cookie = cookie_of(user)
+    settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY = [settings.SECRET_KEY], "another-secret-key-for-this-test"
+    for _ in range(2):
+        socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
+        assert socket.hello["auth"]["scopes"] == ["operator.read", "operator.write"]

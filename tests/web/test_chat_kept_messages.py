@@ -1,0 +1,172 @@
+"""Messages that the server has not accepted yet: they outlive the page, and are not sent behind anybody's back."""
+
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.web.fake_gateway import KEY, FakeGateway, Refused
+from tests.web.screen import STORED_ANSWER, answers, open_page, send, sign_in
+
+
+def away(params: dict[str, Any]) -> dict[str, Any]:
+    raise Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=500)
+
+
+def kept(page: Page) -> list[str]:
+    names: list[str] = page.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('clawsite.unsent.'))")
+    return names
+
+
+def test_a_message_written_without_a_connection_says_so_and_outlives_a_reload(opened: Page, gateway: FakeGateway) -> None:
+    hello, note = gateway.answers["connect"], opened.locator(".run .note")
+    gateway.answers["connect"] = away
+    gateway.drop()
+    expect(opened.locator("#connection")).not_to_have_text("Connected")
+    send(opened, "Later")
+    expect(note).to_have_text("Not sent yet: no connection")
+    (name,) = kept(opened)
+    opened.reload()
+    expect(opened.locator(".message.user .text")).to_have_text("Later")
+    expect(note).to_have_text("Not sent yet: no connection")
+    assert gateway.calls("chat.send") == []
+    gateway.answers["connect"] = hello
+    expect(note).to_have_text("Queued")
+    (sent,) = gateway.until_asked("chat.send")
+    assert sent == {"sessionKey": KEY, "message": "Later", "idempotencyKey": name.rsplit(".", 1)[-1]}
+    assert kept(opened) == []
+
+
+def test_a_message_that_arrived_before_the_reload_is_shown_once_and_as_it_ended(opened: Page, gateway: FakeGateway) -> None:
+    answered, gateway.answers["chat.send"] = gateway.answers["chat.send"], None
+    send(opened, "Hi")
+    (sent,) = gateway.until_asked("chat.send")
+    expect(opened.locator(".run .note")).to_have_text("Sending…")
+    stored = [
+        {"role": "user", "messageId": "u1", "runId": sent["idempotencyKey"], "content": "Hi"},
+        {**STORED_ANSWER, "runId": sent["idempotencyKey"], "stopReason": "stop", "model": "m", "usage": {}},
+    ]
+    gateway.answers["chat.history"] = lambda params: gateway.history(stored)
+    gateway.answers["chat.send"] = answered
+    opened.reload()
+    expect(answers(opened)).to_have_text("Hello")
+    expect(opened.locator(".message.user")).to_have_count(1)
+    expect(opened.locator("#stop")).to_be_hidden()
+    assert {params["idempotencyKey"] for params in gateway.calls("chat.send")} == {sent["idempotencyKey"]}
+    assert kept(opened) == []
+
+
+def test_a_kept_message_that_is_refused_is_given_back_and_forgotten(opened: Page, gateway: FakeGateway) -> None:
+    def full(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("QUEUE_FULL", "you have 100 unfinished runs")
+
+    gateway.answers["chat.send"] = None
+    send(opened, "One more")
+    gateway.until_asked("chat.send")
+    gateway.answers["chat.send"] = full
+    opened.reload()
+    expect(opened.get_by_role("alert")).to_have_text("Not sent: you have 100 unfinished runs")
+    expect(opened.get_by_label("Message")).to_have_value("One more")
+    assert kept(opened) == []
+
+
+def test_another_account_on_the_same_browser_does_not_send_what_was_kept(
+    opened: Page, gateway: FakeGateway, site: str, person: Any
+) -> None:
+    gateway.answers["chat.send"] = None
+    send(opened, "Mine alone")
+    gateway.until_asked("chat.send")
+    sign_in(opened, site, person())
+    open_page(opened, site)
+    expect(opened.locator("#welcome")).to_be_visible()
+    assert len(gateway.calls("chat.send")) == 1
+    assert len(kept(opened)) == 1
+
+
+def age(page: Page, hours: float) -> None:
+    """Whatever is kept was written so long ago."""
+    page.evaluate(
+        """(ms) => Object.entries(localStorage).forEach(([name, text]) => {
+          const kept = JSON.parse(text);
+          localStorage.setItem(name, JSON.stringify({ ...kept, at: kept.at - ms }));
+        })""",
+        hours * 3_600_000,
+    )
+
+
+def keep(page: Page, gateway: FakeGateway, text: str, *, hours: float) -> str:
+    """A message that was written without an answer of the server, so long ago, and the page opened anew; -> its key."""
+    answered, gateway.answers["chat.send"] = gateway.answers["chat.send"], None
+    send(page, text)
+    (sent,) = gateway.until_asked("chat.send")
+    gateway.answers["chat.send"] = answered
+    gateway.asked.clear()
+    age(page, hours)
+    page.reload()
+    expect(page.locator("#connection")).to_have_text("Connected")
+    expect(page.locator(".message.user .text")).to_have_text(text)
+    return str(sent["idempotencyKey"])
+
+
+def test_a_message_of_the_same_day_is_sent_by_itself(opened: Page, gateway: FakeGateway) -> None:
+    key = keep(opened, gateway, "Good morning", hours=23)
+    assert [params["idempotencyKey"] for params in gateway.until_asked("chat.send")] == [key]
+
+
+def test_a_message_of_another_day_is_sent_only_when_its_author_says_so(opened: Page, gateway: FakeGateway) -> None:
+    key = keep(opened, gateway, "Good morning", hours=25)
+    expect(opened.locator(".run .note")).to_have_text("Not sent: it was written more than a day ago, without a connection.")
+    expect(opened.locator("#stop")).to_be_hidden()
+    gateway.until_asked("chat.history")
+    assert gateway.calls("chat.send") == []
+    opened.locator(".choice").get_by_role("button", name="Send").click()
+    assert gateway.until_asked("chat.send") == [{"sessionKey": KEY, "message": "Good morning", "idempotencyKey": key}]
+    expect(opened.locator(".run .note")).to_have_text("Queued")
+    expect(opened.locator(".choice")).to_have_count(0)
+    assert kept(opened) == []
+
+
+def test_a_message_of_another_day_can_be_discarded(opened: Page, gateway: FakeGateway) -> None:
+    keep(opened, gateway, "Good morning", hours=25)
+    opened.get_by_role("button", name="Discard").click()
+    expect(opened.locator(".message.user")).to_have_count(0)
+    assert kept(opened) == []
+    opened.reload()
+    expect(opened.locator("#welcome")).to_be_visible()
+    assert gateway.calls("chat.send") == []
+
+
+def test_a_message_that_grows_old_on_an_open_page_is_not_sent_by_itself(opened: Page, gateway: FakeGateway) -> None:
+    opened.clock.install()
+    hello, gateway.answers["connect"] = gateway.answers["connect"], away
+    gateway.drop()
+    expect(opened.locator("#connection")).not_to_have_text("Connected")
+    send(opened, "Good morning")
+    expect(opened.locator(".run .note")).to_have_text("Not sent yet: no connection")
+    gateway.answers["connect"] = hello
+    opened.clock.fast_forward(25 * 3_600_000)
+    expect(opened.locator("#connection")).to_have_text("Connected")
+    expect(opened.locator(".run .note")).to_have_text("Not sent: it was written more than a day ago, without a connection.")
+    assert gateway.calls("chat.send") == []
+
+
+def test_what_was_offered_here_and_sent_in_another_window_is_shown_as_its_run(opened: Page, gateway: FakeGateway) -> None:
+    key = keep(opened, gateway, "Good morning", hours=25)
+    expect(opened.locator(".choice")).to_be_visible()
+    gateway.tell(key, "lifecycle", phase="accepted", prompt="Good morning")
+    expect(opened.locator(".run .note")).to_have_text("Queued")
+    expect(opened.locator(".choice")).to_have_count(0)
+    expect(opened.locator(".message.user")).to_have_count(1)
+    assert kept(opened) == []
+
+
+def test_a_typed_stop_is_the_button_and_is_never_kept_for_later(opened: Page, gateway: FakeGateway) -> None:
+    send(opened, "/stop")
+    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY}]
+    gateway.answers["connect"] = away
+    gateway.drop()
+    expect(opened.locator("#connection")).not_to_have_text("Connected")
+    send(opened, " /Stop ")
+    expect(opened.get_by_role("alert")).to_have_text("Could not stop: There is no connection.")
+    expect(opened.locator(".message.user")).to_have_count(0)
+    assert kept(opened) == []
+    assert gateway.calls("chat.send") == []

@@ -1,0 +1,33 @@
+"""The chat page after the database was restored: it does not go on in a log that is another one."""
+
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.web.fake_gateway import FakeGateway
+from tests.web.screen import STORED_ANSWER, answers, begin, open_page
+
+
+def test_it_says_which_log_it_has_read_and_reads_anew_when_that_is_gone(chat: Page, gateway: FakeGateway, site: str) -> None:
+    epochs = ["e1"]
+
+    def missed(params: dict[str, Any]) -> dict[str, Any]:
+        same = params["epoch"] == epochs[-1]
+        return gateway.missed(params) if same else {"resync_required": True, "reason": "restored", "epoch": epochs[-1]}
+
+    gateway.answers["sessions.history"] = missed
+    gateway.answers["chat.history"] = lambda params: gateway.history([], epoch=epochs[-1])
+    opened = open_page(chat, site)
+    begin(gateway)
+    gateway.says("r1", "Hel", 0)
+    gateway.drop()
+    expect(opened.locator("#connection")).to_have_text("Connected")
+    assert [params["epoch"] for params in gateway.until_asked("sessions.history")] == ["e1"]
+    expect(answers(opened)).to_have_text("Hel")
+    epochs.append("e2")
+    gateway.answers["chat.history"] = lambda params: gateway.history([STORED_ANSWER], epoch=epochs[-1])
+    gateway.drop()
+    expect(answers(opened)).to_have_text("Hello")
+    gateway.drop()
+    asked = gateway.until_asked("sessions.history", times=3)
+    assert [params["epoch"] for params in asked] == ["e1", "e1", "e2"]
