@@ -172,7 +172,7 @@ class Runtime:
         """A log that was replaced has nothing to do with what this process has told: everybody starts over."""
         epoch = await db.read(current_epoch)
         if self.epoch not in ("", epoch):
-            log.warning("the database was restored: all sockets are closed", extra={"epoch": epoch})
+            log.warning("the database was restored (epoch %s): all sockets are closed", epoch)
             self.hub.forget()
             for connection in list(self.hub.audience):
                 connection.line.close(Close.RESTART, "the database was restored")
