@@ -1,4 +1,4 @@
-"""What a worker does once a minute for the whole installation: note how far the event log is, and forget old events."""
+"""What a worker does once a minute for the whole installation: note how far the event log is; forget old events."""
 
 import asyncio
 import datetime as dt
@@ -10,11 +10,6 @@ from sessions_app import epoch, retention
 
 SECONDS = 60.0
 BREATH = 0.05  # between two steps, so that others come first; still 3,000 events a second
-
-
-async def keep_house() -> None:
-    await note_the_log()
-    await forget_old_events()
 
 
 async def note_the_log() -> None:

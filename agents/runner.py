@@ -69,7 +69,10 @@ class Runner:
         try:
             async with asyncio.timeout(None) as limit:
                 await self._work(limit)
-        except TimeoutError:
+        except TimeoutError as fault:
+            if not limit.expired():
+                await self._failed(fault)
+                return
             error = f"the run took longer than {self._plan.timeout_seconds:g} s and was stopped"
             await self._end(Run.Status.FAILED, "timeout", error)
         except asyncio.CancelledError:
@@ -91,10 +94,8 @@ class Runner:
             log.warning("run %d is left for another worker: %s", claimed.pk, error)
         except ClawError as error:
             await self._end(Run.Status.FAILED, error.code.lower(), error.message)
-        except Exception:
-            reference = uuid.uuid4().hex[:8]
-            log.exception("run %d failed unexpectedly (reference %s)", claimed.pk, reference)
-            await self._end(Run.Status.FAILED, "internal", f"an internal error ended the run (reference {reference})")
+        except Exception as fault:
+            await self._failed(fault)
 
     async def _work(self, limit: asyncio.Timeout) -> None:
         if not self.claimed.first:
@@ -170,6 +171,11 @@ class Runner:
             async for event in events:
                 yield event
 
+    async def _failed(self, fault: Exception) -> None:
+        reference = uuid.uuid4().hex[:8]
+        log.error("run %d failed unexpectedly (reference %s)", self.claimed.pk, reference, exc_info=fault)
+        await self._end(Run.Status.FAILED, "internal", f"an internal error ended the run (reference {reference})")
+
     async def _end(self, to: Run.Status, reason: str, error: str = "") -> None:
         """Store the end; whoever cancels us a second time does not keep it from being written."""
         try:
@@ -177,4 +183,5 @@ class Runner:
         except LeaseLost as lost:
             log.info("%s; it had ended already", lost)
         except ClawError as fault:
+            self.abandoned = isinstance(fault, Unavailable)
             log.warning("the end of run %d could not be written (%s); the worker that takes it over will", self.claimed.pk, fault)

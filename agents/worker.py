@@ -61,7 +61,8 @@ class Worker:
             asyncio.create_task(self._every(settings.HEARTBEAT_SECONDS, self._renew), name="heartbeat"),
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep, hint=self._left_behind), name="sweep"),
             asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_aborts, hint=self._abort_hint), name="aborts"),
-            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.keep_house), name="housekeeping"),
+            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.note_the_log), name="note"),
+            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.forget_old_events), name="forget"),
         ]
         try:
             await self._claim_until_drained()
@@ -186,7 +187,7 @@ class Worker:
         for runner in left:
             runner.stop(None, "drained")
         await asyncio.gather(*(task for task in tasks if not task.done()), return_exceptions=True)
-        await db.write(_leave, self.id, [runner.claimed for runner in left], alone=True)
+        await db.write(_leave, self.id, [*(runner.claimed for runner in left), *self._abandoned], alone=True)
         await self._guarded(housekeeping.note_the_log)
 
 

@@ -2,7 +2,7 @@
 
 After a restore the log is older than what clients have seen, and grows past their cursors again with other events. So it gets
 another epoch, and a cursor of another epoch is not continued. An operator says so (`claw restored`), or it is noticed: every host
-keeps a note of epoch and mark in its state directory, and a database of that epoch with a lower mark is an older copy of itself.
+keeps a note of epoch and mark in its state directory, and a database with a lower mark is an older copy of itself.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import transaction
 
-from sessions_app.models import EventLog
+from sessions_app.models import EventLog, Session
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +38,16 @@ def current_epoch() -> str:
     return EventLog.objects.values_list("epoch", flat=True).get()
 
 
+def epoch_of(session: Session | None) -> str:
+    """The epoch of one session's log. A key may get another session after a delete, and cursors begin again with it."""
+    return f"{current_epoch()}-{session.pk.hex[:8]}" if session else current_epoch()
+
+
 def begin_epoch() -> str:
     """From now on no cursor that was given out before is continued."""
     epoch = _new_epoch()
     EventLog.objects.update(epoch=epoch)
-    log.warning("the event log has a new epoch: clients read their sessions anew", extra={"epoch": epoch})
+    transaction.on_commit(lambda: log.warning("the event log has a new epoch, %s: clients read their sessions anew", epoch))
     return epoch
 
 
@@ -50,9 +55,9 @@ def begin_epoch() -> str:
 def raise_mark(seen: Mark | None) -> Mark:
     """One further than the last; if the database is behind what was seen of it, in a new epoch."""
     row, _ = EventLog.objects.select_for_update().get_or_create(pk=EventLog.ROW, defaults={"epoch": _new_epoch()})
-    if seen and seen.epoch == row.epoch and seen.mark > row.mark:
+    if seen and seen.mark > row.mark:
         log.warning("the database is older than this host has seen it (mark %d, then %d): restored?", row.mark, seen.mark)
-        row.epoch = begin_epoch()
+        row.epoch, row.mark = begin_epoch(), seen.mark  # marks grow over all epochs: the same backup once more is noticed too
     row.mark += 1
     row.save()
     return Mark(row.epoch, row.mark)

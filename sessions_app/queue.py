@@ -130,9 +130,11 @@ def _lanes_with_work(after: str) -> list[str]:
     """Lanes with a run to take, beginning after the one served last: a busy lane must not keep another from its turn."""
     waiting = sql.rows(
         f"""
-        SELECT lane FROM {sql.RUN} WHERE status = 'accepted'
-        UNION
-        SELECT lane FROM {sql.RUN} WHERE status IN {lease_sql.UNFINISHED} AND status = 'waiting' AND ready_at IS NOT NULL
+        SELECT name FROM {sql.LANE} WHERE name IN (
+          SELECT lane FROM {sql.RUN} WHERE status = 'accepted'
+          UNION
+          SELECT lane FROM {sql.RUN} WHERE status IN {lease_sql.UNFINISHED} AND status = 'waiting' AND ready_at IS NOT NULL
+        )
         """
     )
     return sorted((lane for (lane,) in waiting), key=lambda lane: (lane <= after, lane))

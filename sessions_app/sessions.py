@@ -4,7 +4,6 @@ import uuid
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Max
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
@@ -54,10 +53,6 @@ def create_session(user: User, *, key: str | None = None, agent: str | None = No
     """Make a session; without a key it gets one of its own, with `agent`. The same key again returns the one that is there."""
     parsed = parse_key(key or f"agent:{agent or DEFAULT_AGENT}:{uuid.uuid4().hex[:12]}")
     session = Session(owner=user, key=str(parsed), agent=parsed.agent, channel=parsed.channel or "webchat", **fields)
-    # A client that knew a deleted session of this key has one of its cursors: no number of the new log must look like the next.
-    deleted = Session.objects.filter(owner=user, key=session.key, deleted_at__isnull=False)
-    if (last := deleted.aggregate(last=Max("cursor"))["last"]) is not None:
-        session.cursor = last + 1
     try:
         with transaction.atomic():
             session.save(force_insert=True)

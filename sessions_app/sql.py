@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL write differently, so that hot_sql.py has one text for both."""
+"""What SQLite and PostgreSQL write differently, so that the state layer has one text for both."""
 
 import datetime as dt
 import uuid

@@ -7,6 +7,7 @@ nothing is run, and it says so. With CLAWSITE_REQUIRE_ALL=1 (CI) whatever is ski
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -16,6 +17,10 @@ from tests import services
 
 REQUIRE_ALL = os.environ.get("CLAWSITE_REQUIRE_ALL") == "1"
 DATABASE = os.environ.get("CLAWSITE_TEST_DATABASE", "sqlite")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background of a script, whose children ignore Ctrl-C; the commands under test must hear it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["CLAWSITE_TEST_HOME"] = tempfile.mkdtemp(prefix="clawsite-test-")

@@ -82,7 +82,7 @@ def talk(conversation: Coroutine[Any, Any, int]) -> int:
     try:
         return asyncio.run(conversation)
     except EventsGone as error:
-        raise CommandFailed(f"{error}. Ask again without a place to begin from.") from error
+        raise CommandFailed(f"{error}. What is stored now: `claw logs --session KEY`.") from error
     except Unreachable as error:
         raise CommandFailed(
             f"{error}. Is it running? Start it with `claw serve`; `claw doctor` says more.", code=NOT_REACHABLE

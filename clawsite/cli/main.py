@@ -33,6 +33,7 @@ COMMANDS = {
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
+    os.umask(0o077)  # database, notes and workspaces are nobody else's business, also in a directory others may enter
     try:
         code = _run(sys.argv[1:])
         sys.stdout.flush()

@@ -10,7 +10,7 @@ from clawsite.gateway.registry import Call
 from clawsite.gateway.wire import SessionName
 from clawsite.infra import db
 from sessions_app import selectors
-from sessions_app.epoch import current_epoch
+from sessions_app.epoch import epoch_of
 from sessions_app.models import Session
 
 Epoch = Annotated[str, Field(min_length=1, max_length=64)]
@@ -56,13 +56,14 @@ async def place_of(session: Session | None, place: Place) -> tuple[str, int | st
 
 
 def _place(session: Session | None, place: Place) -> tuple[str, int | str]:
-    epoch = current_epoch()
+    epoch = epoch_of(session)
     return epoch, _cursor(session, place, epoch)
 
 
 def _cursor(session: Session | None, place: Place, epoch: str) -> int | str:
-    if place.epoch not in (None, epoch):
-        return f"the database was restored since then: the log is another one now, of epoch {epoch}"
+    # Without a session's part it was told before the session was made.
+    if place.epoch not in (None, epoch, epoch.partition("-")[0]):
+        return f"the log is another one now, of epoch {epoch}: the session was deleted and made again, or the database restored"
     if session is None:
         return 0 if place.at in (0, "0", BEGINNING) else NO_SUCH_LOG
     # Read before the events: a head that moves on meanwhile only means that there is more.

@@ -140,5 +140,8 @@ async def replay(rows: Rows, hub: Heads, connection: Connection, session_id: str
             if not more and cursor >= (hub.head_of(session_id) or 0):
                 connection.floors[session_id] = cursor
                 return
+    except Exception:  # live events behind what could not be read would be a silent gap
+        connection.line.close(Close.TRY_LATER, "what was missed cannot be read now")
+        raise
     finally:
         connection.held.discard(session_id)

@@ -98,7 +98,8 @@ cap `session-scoped-events` each comes once and in order.
 `resync_required` says honestly that the events are no longer kept (those of runs that ended 30 days ago are deleted), or that the
 cursor belongs to another log: read `chat.history` anew. The `epoch` is the same for all sessions and outlives restarts; it
 changes when the database was restored from a backup, after which old numbers are given to other events. It is told in `hello-ok`
-and beside every cursor that an answer holds. A client that does not send it is told to resync only while its cursor is ahead of
+and beside the cursor in `chat.history`, `sessions.history` and `sessions.messages.subscribe`,
+there with a part for the session. A client that does not send it is told to resync only while its cursor is ahead of
 the log.
 
 `chat.history` is the way in for a client that remembers nothing. Its `cursor` was read before its messages, so live events after it

@@ -39,6 +39,7 @@ class Runtime:
         self.process = uuid.uuid4().hex[:12]
         self.version = version()
         self.epoch = ""  # of the event log, as last seen
+        self._looking_at_epoch = asyncio.Lock()
         self.started_ms = clock.now_ms()
         self.stopping = False
         self.rows = DatabaseRows()
@@ -170,7 +171,11 @@ class Runtime:
 
     async def look_at_epoch(self) -> None:
         """A log that was replaced has nothing to do with what this process has told: everybody starts over."""
-        epoch = await db.read(current_epoch)
+        async with self._looking_at_epoch:  # one after the other: an older answer must not come last
+            epoch = await db.read(current_epoch)
+            self._epoch_is(epoch)
+
+    def _epoch_is(self, epoch: str) -> None:
         if self.epoch not in ("", epoch):
             log.warning("the database was restored (epoch %s): all sockets are closed", epoch)
             self.hub.forget()

@@ -66,7 +66,6 @@ class Session(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner", "-updated_at"], condition=Q(deleted_at__isnull=True), name="session_recent_by_owner"),
-            models.Index(fields=["owner", "key"], condition=Q(deleted_at__isnull=False), name="session_deleted_by_key"),
         ]
 
     def __str__(self) -> str:

@@ -68,6 +68,10 @@ function connected(hello) {
 function receive(name, payload) {
   unsent.remove(payload.runId); // it has become a run, also if the answer that says so was lost
   if (payload.cursor) follow(() => feed.take(payload));
+  const isShown = name === "sessions.changed" && payload.sessionKey === feed.sessionKey && feed.sessionId;
+  if (isShown && (payload.reason === "deleted" || (payload.reason === "created" && payload.sessionId !== feed.sessionId))) {
+    follow(() => feed.restart());
+  }
   // Titles, order and previews change when a run begins or ends, and when a session is made, named or deleted.
   if (/^sessions?\b/.test(name) || ["accepted", "end", "error"].includes(payload.data?.phase)) list.refresh();
 }

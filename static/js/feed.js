@@ -37,6 +37,13 @@ export class SessionFeed {
     return this.syncing;
   }
 
+  /** The session of this key was deleted, or is another one now: what is shown is not its history any more. */
+  restart() {
+    this.loaded = false;
+    this.sessionId = null;
+    return this.sync();
+  }
+
   /** A live event. Returns a promise when it revealed a hole, which is then being closed. */
   take(payload) {
     if (this.closed || !this.#isOurs(payload) || !(this.loaded || this.syncing)) return null;

@@ -37,6 +37,13 @@ def test_agent_writes_the_answer_to_stdout_and_nothing_else(run, session) -> Non
     assert (outcome.code, outcome.out.strip(), outcome.err) == (0, "all is well", "")
 
 
+def test_agent_begins_anew_where_a_session_was_deleted(run, session) -> None:
+    assert run("agent", '[[text="before"]]', "--session", session).out.strip() == "before"
+    assert run("call", "sessions.delete", "--params", json.dumps({"key": session})).code == 0
+    outcome = run("agent", '[[text="after"]]', "--session", session)
+    assert (outcome.code, outcome.out.strip(), outcome.err) == (0, "after", "")
+
+
 def test_agent_shows_tool_calls_on_stderr(run, session) -> None:
     outcome = run("agent", '[[tool=read args={"path":"missing.txt"}]] [[text="done"]]', "--session", session)
     assert outcome.code == 0

@@ -19,7 +19,7 @@ READ_ONLY = {
 }
 NOT_COUNTED = ("BEGIN", "PRAGMA", "SET ", "SAVEPOINT", "RELEASE")
 DELTAS = "WITH v(id, lease, n)"  # how hot_sql.append begins
-NOTHING_TO_CLAIM = "SELECT lane FROM"  # how queue.claim begins, and all it does when nothing waits
+NOTHING_TO_CLAIM = "SELECT name FROM"  # how queue.claim begins, and all it does when nothing waits
 
 
 class Counter:

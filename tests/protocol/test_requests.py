@@ -46,7 +46,7 @@ async def test_a_call_that_waits_does_not_hold_up_the_one_that_ends_it(sockets):
 
 
 async def test_a_burst_of_quick_requests_is_all_answered(sockets, monkeypatch):
-    monkeypatch.setattr("clawsite.gateway.limits.SLOT_SECONDS", 30.0)  # a busy machine needs longer than the usual second
+    monkeypatch.setattr("clawsite.gateway.limits.SLOT_SECONDS", 30.0)  # a busy machine needs longer than the usual two
     socket = await sockets.connect()
     answers = await asyncio.gather(*(socket.request("chat.send", send_params(f"k{n}", key=f"agent:main:s{n}")) for n in range(90)))
     assert all(answer["ok"] for answer in answers)

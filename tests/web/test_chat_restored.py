@@ -31,3 +31,13 @@ def test_it_says_which_log_it_has_read_and_reads_anew_when_that_is_gone(chat: Pa
     gateway.drop()
     asked = gateway.until_asked("sessions.history", times=3)
     assert [params["epoch"] for params in asked] == ["e1", "e1", "e2"]
+
+
+def test_a_session_that_is_deleted_and_made_again_elsewhere_is_read_anew(chat: Page, gateway: FakeGateway, site: str) -> None:
+    gateway.answers["chat.history"] = lambda params: gateway.history([STORED_ANSWER])
+    opened = open_page(chat, site)
+    expect(answers(opened)).to_have_text("Hello")
+    gateway.answers["chat.history"] = lambda params: gateway.history([])
+    payload = {"sessionKey": "agent:main:main", "sessionId": "g1", "reason": "deleted", "ts": 1}
+    gateway.deliver({"type": "event", "event": "sessions.changed", "payload": payload})
+    expect(answers(opened)).to_have_count(0)

@@ -15,7 +15,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import Address, StopAsked, find_or_none, receive
 from sessions_app import selectors
-from sessions_app.epoch import current_epoch
+from sessions_app.epoch import epoch_of
 from sessions_app.models import Run
 from sessions_app.runs import request_abort
 from sessions_app.sessions import inject_message
@@ -126,7 +126,7 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
         answer = HistoryAnswer(sessionKey=params.address.own_key(), sessionId=None)
     if params.cursor is not None:
         return {**answer, **await missed_events(call, session, Place(params.cursor, params.epoch), limit=params.limit)}
-    answer["epoch"] = await db.read(current_epoch)
+    answer["epoch"] = await db.read(epoch_of, session)
     if session is None:
         return {**answer, "messages": [], "cursor": 0, "nextCursor": None, "queued": [], "activeRun": None, "endedRuns": []}
     page = await db.read(selectors.history, session, limit=params.limit, before=params.before)

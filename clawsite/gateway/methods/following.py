@@ -16,7 +16,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import Conflict
 from clawsite.routing.inbound import find_or_none
 from sessions_app import selectors
-from sessions_app.epoch import current_epoch
+from sessions_app.epoch import epoch_of
 
 
 class HistoryParams(ToSession):
@@ -86,7 +86,7 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
     start: int | str | None = None
     if params.from_state_version is None:
-        answer["epoch"] = await db.read(current_epoch)
+        answer["epoch"] = await db.read(epoch_of, session)
     else:
         answer["epoch"], start = await place_of(session, Place(params.from_state_version, params.epoch))
     if isinstance(start, str):
