@@ -116,7 +116,7 @@ def test_a_cursor_of_another_epoch_is_not_continued(user, session_of):
     after = epoch.begin_epoch()
     told, words = _place(session, Place(2, before))
     assert (told.partition("-")[0], "restored" in words) == (after, True)
-    assert _place(session, Place(2, None)) == (after, 2)  # who does not say is not asked
+    assert _place(session, Place(2, None)) == (told, 2)  # who does not say is not asked
 
 
 def test_a_session_made_again_under_its_key_does_not_continue_the_deleted_one(user, session_of):
