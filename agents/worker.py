@@ -85,14 +85,14 @@ class Worker:
 
     async def _claim(self) -> None:
         """Fill up: lane after lane, beginning after the one served last."""
-        lanes: Sequence[str] = ()
+        others: Sequence[str] = ()
         while (room := self._concurrency - len(self._runners)) > 0:
-            turn = await db.write(queue.claim, self.id, room, lanes=lanes, after=self._lane, alone=True)
+            turn = await db.write(queue.claim, self.id, room, lanes=others, after=self._lane, alone=True)
             self._begin(turn.runs)
             if turn.runs:
                 self._lane = turn.lane
-            lanes = turn.others
-            if not lanes:
+            others = turn.others
+            if not others:
                 return
 
     def _begin(self, taken: Sequence[Claimed]) -> None:
