@@ -7,6 +7,7 @@ A row per token would cost 40-50 % of a core at 1,000 tokens a second, merged ro
 import asyncio
 import contextlib
 import logging
+import time
 from dataclasses import dataclass, field
 
 from clawsite.infra import db
@@ -47,10 +48,18 @@ class OpenMessage:
     unsent: list[tuple[Source, str]] = field(default_factory=list)  # neighbours of one source merged
     lost: BaseException | None = None  # why nothing can be written any more
     owner: "asyncio.Task[None] | None" = None
+    began_at: float = 0.0
+    thought_until: float = 0.0
 
     def begin(self, message_id: str, attempt: int) -> None:
         self.message_id, self.attempt = message_id, attempt
         self.text, self.told, self.unsent = [], {}, []
+        self.began_at = self.thought_until = time.monotonic()
+
+    @property
+    def thinking_ms(self) -> int:
+        """From the beginning of the answer to its last thought; a provider may send all thoughts at once."""
+        return int((self.thought_until - self.began_at) * 1000)
 
     @property
     def is_untold(self) -> bool:
@@ -60,6 +69,8 @@ class OpenMessage:
     def add(self, source: Source, text: str) -> None:
         if source == TEXT:
             self.text.append(text)
+        elif source == THINKING:
+            self.thought_until = time.monotonic()
         if self.unsent and self.unsent[-1][0] == source:
             text = self.unsent.pop()[1] + text
         self.unsent.append((source, text))

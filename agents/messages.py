@@ -5,8 +5,32 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    name: str
+    mime_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file that is told about and not shown: `told` says what and where it is, or all that is in it."""
+
+    name: str
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
 class UserMessage:
+    """`text` is the person's own; what they attached stands apart from it."""
+
     text: str
+    images: tuple[Image, ...] = ()
+    files: tuple[AttachedFile, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Everything of it that is text."""
+        return "\n\n".join(part for part in (self.text, *(file.told for file in self.files)) if part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,17 @@ from pathlib import Path
 from django.conf import settings
 
 from agents import selectors
-from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.attached import NOTHING, Brought, gather
+from agents.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.models import Agent
 from agents.prompts import system_prompt
 from agents.providers.base import ModelProvider, ModelRequest, ToolSpec
 from agents.providers.catalog import ResolvedModel, open_provider, resolve_model
+from agents.providers.prices import takes_images
 from agents.workspace import workspace_of
 from clawsite.infra import db
 from sessions_app.keys import parse_key
+from sessions_app.prompt_content import attachment_ids
 from sessions_app.queue import Claimed
 from sessions_app.transcript import PastEntry, model_history
 from tools_app.definition import ToolEnv
@@ -56,7 +59,8 @@ async def prepare(claimed: Claimed) -> RunPlan:
     query = PolicyQuery(agent=agent.slug, is_owner=is_owner, is_subagent=parse_key(claimed.session_key).is_subagent)
     toolset = build_toolset(env, query, rules)
     # 5 load history
-    history = tuple(message_of(entry) for entry in entries)
+    brought = await gather(claimed, entries, workspace, takes_images=takes_images(model.display))
+    history = tuple(message_of(entry, brought) for entry in entries)
     request = ModelRequest(
         model=model.name,
         messages=(),
@@ -77,10 +81,12 @@ def _load(claimed: Claimed) -> tuple[Agent, Path, PolicyRules, Sequence[PastEntr
     return agent, workspace, current_rules(), model_history(claimed.session_id, claimed.generation, claimed.pk)
 
 
-def message_of(entry: PastEntry) -> Message:
+def message_of(entry: PastEntry, brought: Brought = NOTHING) -> Message:
     """A stored entry as the loop knows it."""
     if entry.role == "user":
-        return UserMessage(entry.text)
+        parts = [brought[one] for one in attachment_ids(entry.content) if one in brought]
+        images = tuple(part for part in parts if isinstance(part, Image))
+        return UserMessage(entry.text, images, tuple(part for part in parts if isinstance(part, AttachedFile)))
     if entry.role == "toolResult":
         return ToolResultMessage(entry.meta["toolCallId"], entry.meta["toolName"], entry.text, bool(entry.meta.get("isError")))
     calls = tuple(

@@ -50,9 +50,9 @@ class Store:
 
     async def reply(self, event: Replied, plan: RunPlan) -> dict[str, Authorization]:
         """Store an answer, decide its tool calls, and end the run if it has none: all at once."""
-        streamed = self._open.take()
+        streamed, thinking_ms = self._open.take(), self._open.thinking_ms
         self._open.begin("", 1)
-        decided: dict[str, Authorization] = await self._write(_reply, event, plan, streamed)
+        decided: dict[str, Authorization] = await self._write(_reply, event, plan, streamed, thinking_ms)
         return decided
 
     async def decide(self, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
@@ -87,12 +87,14 @@ class Store:
         await self._write(tool_calls.finish, call.id, call.name, result.to_json(), text=result.text, is_error=result.is_error)
 
 
-def _reply(claimed: Claimed, event: Replied, plan: RunPlan, streamed: Sequence[NewEvent]) -> dict[str, Authorization]:
+def _reply(
+    claimed: Claimed, event: Replied, plan: RunPlan, streamed: Sequence[NewEvent], thinking_ms: int
+) -> dict[str, Authorization]:
     message, usage = event.message, event.usage
     cost = cost_microusd(plan.model.display, usage)
     content: list[dict[str, Any]] = []
     if message.thinking:
-        content.append({"type": "thinking", "thinking": message.thinking})
+        content.append({"type": "thinking", "thinking": message.thinking, "durationMs": thinking_ms})
     if message.text:
         content.append({"type": "text", "text": message.text})
     for call in message.tool_calls:

@@ -25,11 +25,13 @@ from clawsite.infra.clock import boot_time
 from clawsite.infra.errors import ClawError
 from clawsite.infra.identity import is_alive, own_identity
 from clawsite.infra.version import version
-from sessions_app import lanes, queue, workers
+from sessions_app import attachments, lanes, queue, workers
 from sessions_app.models import Run
 from sessions_app.queue import Claimed
 
 log = logging.getLogger(__name__)
+
+TIDY_SECONDS = 3600.0
 
 
 class Worker:
@@ -61,6 +63,7 @@ class Worker:
             asyncio.create_task(self._every(settings.HEARTBEAT_SECONDS, self._renew), name="heartbeat"),
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep, hint=self._left_behind), name="sweep"),
             asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_aborts, hint=self._abort_hint), name="aborts"),
+            asyncio.create_task(self._every(TIDY_SECONDS, self._tidy), name="tidy"),
             asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.note_the_log), name="note"),
             asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.forget_old_events), name="forget"),
         ]
@@ -159,6 +162,11 @@ class Worker:
             self._begin(await db.write(queue.rescue, self.id, room, alone=True))
         await db.write(workers.forget_silent)
         await db.read(self._late_lanes.look)
+
+    async def _tidy(self) -> None:
+        """Delete attachments that nobody sent. Any number of workers may do so."""
+        await db.write(attachments.delete_unsent)
+        await db.read(attachments.sweep_files)
 
     async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]], hint: asyncio.Event | None = None) -> None:
         """Do it again and again, and at once when hinted at."""

@@ -13,6 +13,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
 _django = get_asgi_application()
 
 from clawsite.gateway import runtime  # noqa: E402  # models can be imported only now
+from clawsite.web.body_limit import within_limit  # noqa: E402
 from clawsite.ws import GatewayConsumer  # noqa: E402
 
 SOCKETS = ("/ws", "/ws/", "/")  # OpenClaw's clients dial the bare origin
@@ -22,7 +23,7 @@ _consumer = GatewayConsumer.as_asgi()
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     runtime.begin()
-    await _django(scope, receive, send)
+    await within_limit(_django, scope, receive, send)
 
 
 async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:

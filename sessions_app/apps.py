@@ -1,8 +1,10 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class SessionsAppConfig(AppConfig):
     name = "sessions_app"
+    verbose_name = _("Sessions")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
@@ -10,6 +12,8 @@ class SessionsAppConfig(AppConfig):
 
         from sessions_app.epoch import install_epoch
         from sessions_app.lanes import install_lanes
+        from sessions_app.search_index import install_trigger
 
         post_migrate.connect(install_lanes, sender=self)
+        post_migrate.connect(install_trigger, sender=self)
         post_migrate.connect(install_epoch, sender=self)

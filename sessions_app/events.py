@@ -73,8 +73,9 @@ def wake(run_pk: int, status: str) -> None:
     transaction.on_commit(lambda: bus.publish({"k": "run", "run": run_pk, "status": status}))
 
 
-def session_changed(session: Session, change: str) -> None:
-    message = {
+def session_changed(session: Session, change: str, *, only: int | None = None) -> None:
+    """Told to everybody who may see it, or to one person only."""
+    message: dict[str, Any] = {
         "k": "session",
         "session": str(session.id),
         "sessionId": str(session.generation_id),
@@ -82,6 +83,8 @@ def session_changed(session: Session, change: str) -> None:
         "owner": session.owner_id,
         "change": change,
     }
+    if only is not None:
+        message["only"] = only
     transaction.on_commit(lambda: bus.publish(message))
 
 

@@ -16,6 +16,8 @@ from clawsite.infra.errors import NotFound
 from sessions_app import sql
 from sessions_app.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events
 from sessions_app.models import Run
+from sessions_app.prompt_content import attached
+from sessions_app.search_words import title_words
 from sessions_app.sql import RUN, SESSION
 
 
@@ -27,6 +29,7 @@ class LeaseLost(Exception):
 class NewRun:
     session_id: uuid.UUID
     owner_id: int
+    sender: str  # their name, for those who share the session
     run_id: str
     request_hash: str
     lane: str
@@ -43,10 +46,11 @@ def accept(run: NewRun) -> tuple[int, Told] | None:
     # The session row is locked first: run ids of one session are then given in the order of their commits.
     session = sql.rows(
         f"""
-        UPDATE {SESSION} SET cursor = cursor + 1, updated_at = %s, title = CASE WHEN title = '' THEN %s ELSE title END
+        UPDATE {SESSION} SET cursor = cursor + 1, updated_at = %s, title = CASE WHEN title = '' THEN %s ELSE title END,
+          title_words = CASE WHEN title = '' THEN title_words || %s ELSE title_words END
         WHERE id = %s AND deleted_at IS NULL RETURNING cursor, generation
         """,
-        [moment, run.title, session_id],
+        [moment, run.title, title_words(run.title), session_id],
     )
     if not session:
         raise NotFound("the session was deleted meanwhile")
@@ -68,7 +72,10 @@ def accept(run: NewRun) -> tuple[int, Told] | None:
         # Another process was first. The number goes back before anybody could see it: we hold the row.
         sql.execute(f"UPDATE {SESSION} SET cursor = cursor - 1 WHERE id = %s", [session_id])
         return None
-    first = NewEvent("lifecycle", {"phase": "accepted", "prompt": run.prompt, "acceptedAt": clock.to_ms(now)})
+    accepted: dict[str, Any] = {"phase": "accepted", "prompt": run.prompt, "sender": run.sender, "acceptedAt": clock.to_ms(now)}
+    if brought := attached(run.options):
+        accepted["attachments"] = brought
+    first = NewEvent("lifecycle", accepted)
     told = Told(cursor, 1, clock.to_ms(now), [first])
     insert_events([(run.session_id, inserted[0][0], told)])
     return inserted[0][0], told

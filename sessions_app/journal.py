@@ -8,6 +8,7 @@ from typing import Any
 
 from clawsite.infra import clock
 from sessions_app import sql
+from sessions_app.search_index import index_entries
 from sessions_app.sql import ENTRY, EVENT, SESSION
 
 
@@ -25,6 +26,7 @@ class NewEntry:
     text: str
     message_id: str
     meta: dict[str, Any] = field(default_factory=dict)
+    keep_through: int | None = None  # of a rewind
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Placed:
     position: int
     run_pk: int | None = None
     step: int | None = None
+    moment: dt.datetime | None = None  # of an entry that is copied; otherwise it is made now
 
 
 def insert_session_event(session_id: uuid.UUID, event: NewEvent, *, entries: Sequence[NewEntry] = (), generation: int = 1) -> Told:
@@ -85,19 +88,20 @@ def insert_events(batch: Sequence[tuple[uuid.UUID, int | None, Told]]) -> None:
 
 
 def insert_entries(batch: Sequence[tuple[Placed, NewEntry]], now: dt.datetime) -> None:
+    """Store entries, and the words of messages for the search."""
     values: list[Any] = []
     for place, entry in batch:
-        values += [
-            sql.uuid_value(place.session_id),
-            place.generation,
-            place.position,
-            place.run_pk,
-            place.step,
-            entry.kind,
-            entry.role,
-        ]
-        values += [sql.json_text(entry.content), entry.text, entry.message_id, sql.json_text(entry.meta), sql.moment_value(now)]
-    if values:
-        rows = ", ".join(["(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"] * len(batch))
-        columns = "session_id, generation, position, run_id, step, kind, role, content, text, message_id, meta, created_at"
-        sql.execute(f"INSERT INTO {ENTRY} ({columns}) VALUES {rows}", values)
+        values += [sql.uuid_value(place.session_id), place.generation, place.position, place.run_pk, place.step]
+        values += [entry.kind, entry.role, sql.json_text(entry.content), entry.text, entry.message_id, sql.json_text(entry.meta)]
+        values += [entry.keep_through, sql.moment_value(place.moment or now)]
+    if not values:
+        return
+    rows = ", ".join(["(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"] * len(batch))
+    columns = "session_id, generation, position, run_id, step, kind, role, content, text, message_id, meta, keep_through"
+    texts = {(place.session_id, place.position): entry.text for place, entry in batch if entry.kind == "message" and entry.text}
+    insert = f"INSERT INTO {ENTRY} ({columns}, created_at) VALUES {rows}"
+    if not texts:
+        sql.execute(insert, values)
+        return
+    stored = [(pk, sql.as_uuid(id), at) for pk, id, at in sql.rows(f"{insert} RETURNING id, session_id, position", values)]
+    index_entries([(pk, session_id, texts[session_id, at]) for pk, session_id, at in stored if (session_id, at) in texts])

@@ -6,6 +6,7 @@ agent:{agent}:{channel}:group:{id}        a group, optionally …:thread:{id}
 agent:{agent}:subagent:{uuid}             a child
 agent:{agent}:{anything else}             a session somebody named
 cron:{job} and hook:{id}                  as `agent:{default}:cron:…`, `…:hook:…`
+session:{id}                              somebody else's, which is shared; no key of one's own begins so
 """
 
 import re
@@ -17,6 +18,7 @@ from clawsite.infra.errors import InvalidRequest
 Kind = Literal["main", "dm", "group", "subagent", "cron", "hook", "named"]
 
 DEFAULT_AGENT = "main"
+SHARED = "session:"
 LONGEST = 512
 _AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 # Printable, no white space: keys stand in log lines and addresses.
@@ -67,6 +69,8 @@ def parse_key(text: str, *, default_agent: str = DEFAULT_AGENT) -> SessionKey:
     if not text or len(text) > LONGEST:
         raise InvalidRequest(f"a session key has 1 to {LONGEST} characters")
     parts = text.strip().split(":")
+    if shared_id(text) is not None:
+        raise InvalidRequest(f"session key {text!r} is the name of a session that somebody shares; it cannot be used here")
     if parts[0].lower() == "agent":
         if len(parts) < 3:
             raise InvalidRequest(
@@ -82,6 +86,17 @@ def parse_key(text: str, *, default_agent: str = DEFAULT_AGENT) -> SessionKey:
     # Words of the grammar are lower case; peer and group ids keep theirs, since they are other systems' names.
     words = {"main", "dm", "group", "thread", "subagent", "cron", "hook"}
     return SessionKey(agent, tuple(part.lower() if part.lower() in words else part for part in rest))
+
+
+def shared_key(session_id: object) -> str:
+    """How others than its owner call a session: among their own, its key may be another one's."""
+    return f"{SHARED}{session_id}"
+
+
+def shared_id(key: str) -> str | None:
+    """The id in such a name; None if it is none."""
+    key = key.strip()
+    return key[len(SHARED) :] if key.lower().startswith(SHARED) else None
 
 
 def main_key(agent: str = DEFAULT_AGENT) -> str:

@@ -11,6 +11,7 @@ import orjson
 from clawsite.infra import clock
 from sessions_app import sql
 from sessions_app.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events
+from sessions_app.prompt_content import prompt_content
 from sessions_app.sql import LANE, RUN, SESSION
 
 UNFINISHED = "('accepted', 'running', 'waiting')"  # letter for letter the condition of the partial index
@@ -133,10 +134,12 @@ def _take(picked: list[tuple[Any, ...]], taking: _Taking, worker: str, lease_sec
     for row in rows:
         session = sessions[row[2]]
         claimed = _claimed(row, session, first[row[2]])
-        taken.append((claimed, Told(session[1], claimed.seq, clock.to_ms(now), [_begin_event(claimed, taking.phase)])))
+        begun = NewEvent("lifecycle", {"phase": taking.phase, "rescues": claimed.rescues})
         if claimed.first:
-            place = Placed(claimed.session_id, claimed.generation, session[2], claimed.pk, 0)
-            prompts.append((place, _prompt_entry(claimed.prompt)))
+            prompt = _prompt_entry(claimed)
+            prompts.append((Placed(claimed.session_id, claimed.generation, session[2], claimed.pk, 0), prompt))
+            begun = NewEvent("lifecycle", {"phase": "start", "startedAt": claimed.started_ms, "messageId": prompt.message_id})
+        taken.append((claimed, Told(session[1], claimed.seq, clock.to_ms(now), [begun])))
     insert_entries(prompts, now)
     insert_events([(claimed.session_id, claimed.pk, told) for claimed, told in taken])
     return taken
@@ -171,14 +174,8 @@ def _claimed(row: tuple[Any, ...], session: tuple[Any, ...], first: bool) -> Cla
     )
 
 
-def _begin_event(claimed: Claimed, phase: str) -> NewEvent:
-    if claimed.first:
-        return NewEvent("lifecycle", {"phase": "start", "startedAt": claimed.started_ms})
-    return NewEvent("lifecycle", {"phase": phase, "rescues": claimed.rescues})
-
-
-def _prompt_entry(prompt: str) -> NewEntry:
-    return NewEntry("message", "user", [{"type": "text", "text": prompt}], prompt, uuid.uuid4().hex[:16])
+def _prompt_entry(claimed: Claimed) -> NewEntry:
+    return NewEntry("message", "user", prompt_content(claimed.prompt, claimed.options), claimed.prompt, uuid.uuid4().hex[:16])
 
 
 def renew(held: Sequence[tuple[int, int]], *, lease_seconds: float) -> dict[int, str | None]:

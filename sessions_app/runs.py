@@ -13,9 +13,10 @@ from django.db import transaction
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, QueueFull
-from sessions_app import events, hot_sql, lanes, sql
+from sessions_app import events, hot_sql, lanes, rewinds, sql
 from sessions_app.journal import NewEvent
 from sessions_app.models import Run, Session, SessionMember
+from sessions_app.prompt_content import asked_for, attached
 
 LONGEST_RUN_ID = 200
 LONGEST_TITLE = 80
@@ -67,15 +68,21 @@ def accept_run(
             retryable=True,
             retry_after_ms=1000,
         )
+    if replaces := options.get("replaces"):
+        sql.lock_sessions([sql.uuid_value(session.id)])
+        if first := _accepted_before(user, run_id, digest):  # by another process, before the session was ours
+            return first
+        rewinds.rewind_before(user, session, replaces)
     inserted = hot_sql.accept(
         hot_sql.NewRun(
             session_id=session.id,
             owner_id=user.pk,
+            sender=user.username,
             run_id=run_id,
             request_hash=digest,
             lane=lane,
             prompt=prompt,
-            title=" ".join(prompt.split())[:LONGEST_TITLE],
+            title=_title(prompt, options),
             options=options,
             timeout_seconds=timeout_seconds,
         )
@@ -88,17 +95,24 @@ def accept_run(
     pk, told = inserted
     events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told, run_pk=pk, run_id=run_id)
     events.wake(pk, "accepted")
-    return Accepted(pk, run_id, session.id, session.key, Run.Status.ACCEPTED, True, told.ts)
+    return Accepted(pk, run_id, session.id, session.key_for(user.pk), Run.Status.ACCEPTED, True, told.ts)
 
 
 @transaction.atomic
 def request_abort(*, user: User, session: Session, run_id: str | None = None, reason: str = "rpc") -> list[AbortAsked]:
-    """Stop the runs of a session, or one of them. Queued and parked ones end here; a running one is ended by its worker."""
+    """Stop the runs of a session, or one of them. Queued and parked ones end here; a running one is ended by its worker.
+
+    With the reason WITHDRAWN only one's own whose turn has not come, and one that was stopped before it came is forgotten too.
+    """
     _may_write(user, session)
     sql.lock_sessions([sql.uuid_value(session.id)])
     runs = Run.objects.filter(session=session, status__in=Run.UNFINISHED).order_by("id")
     if run_id is not None:
         runs = runs.filter(run_id=run_id)
+    if reason == Run.WITHDRAWN:
+        never_begun = Run.objects.filter(session=session, run_id=run_id, owner=user, steps=0, status=Run.Status.ABORTED)
+        never_begun.update(reason=Run.WITHDRAWN)
+        runs = runs.filter(status=Run.Status.ACCEPTED, owner=user)
     return [_abort(run, session, reason) for run in runs]
 
 
@@ -155,20 +169,27 @@ def make_ready(run_pks: Sequence[int]) -> int:
 
 def _accepted_before(user: User, run_id: str, digest: str) -> Accepted | None:
     found = sql.rows(
-        f"SELECT r.id, r.session_id, s.key, r.status, r.accepted_at, r.request_hash FROM {sql.RUN} r "
+        f"SELECT r.id, r.session_id, s.owner_id, s.key, r.status, r.accepted_at, r.request_hash FROM {sql.RUN} r "
         f"JOIN {sql.SESSION} s ON s.id = r.session_id WHERE r.owner_id = %s AND r.run_id = %s",
         [user.pk, run_id],
     )
     if not found:
         return None
-    pk, session_id, key, status, accepted_at, first_digest = found[0]
+    pk, session_id, owner_id, key, status, accepted_at, first_digest = found[0]
     if first_digest != digest:
         raise Conflict("this idempotencyKey was used for another request; choose a new one", details={"runId": run_id})
+    key = Session(id=sql.as_uuid(session_id), owner_id=owner_id, key=key).key_for(user.pk)
     return Accepted(pk, run_id, sql.as_uuid(session_id), key, status, False, clock.to_ms(sql.as_moment(accepted_at)))
 
 
+def _title(prompt: str, options: dict[str, Any]) -> str:
+    """What a session is called after its first message: its words, or what came without any."""
+    words = " ".join(prompt.split()) or ", ".join(block["name"] for block in attached(options))
+    return words[:LONGEST_TITLE]
+
+
 def _request_hash(session_id: UUID, prompt: str, options: dict[str, Any], lane: str) -> str:
-    body = orjson.dumps([str(session_id), prompt, options, lane], option=orjson.OPT_SORT_KEYS)
+    body = orjson.dumps([str(session_id), prompt, asked_for(options), lane], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(body).hexdigest()
 
 

@@ -1,46 +1,33 @@
-"""Reads that more than one caller needs: lists, history, events, a run's state. All start from what somebody may see."""
+"""Reads that more than one caller needs: lists, events, a run's state. All start from what somebody may see."""
 
 import datetime as dt
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import orjson
-from django.db.models import F, OuterRef, Q, Subquery
-from django.db.models.functions import Left
+from django.db.models import Q
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.errors import InvalidRequest, NotFound
-from sessions_app import sql
+from sessions_app import marks, members, sql
 from sessions_app.events import EventOut
-from sessions_app.keys import parse_key
+from sessions_app.keys import parse_key, shared_id
 from sessions_app.models import Event, Run, Session, TranscriptEntry
+from sessions_app.models.session import SessionQuerySet
 from sessions_app.replay import RunView, replay
-from sessions_app.run_ends import ends_without_answer
-from sessions_app.transcript import to_wire
+from sessions_app.rewinds import visible
 
 # One reply must fit into a socket's queue (1 MiB) with room for the events behind it.
 LARGEST_REPLY = 768 * 1024
 PREVIEW_CHARACTERS = 240
-# Prompts that wait are shown beside the history: all of them fit into the quarter of the queue that is left.
-QUEUED_CHARACTERS, MOST_QUEUED = 1_000, 100
-END = 2**63 - 1  # behind every position and every run
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
     rows: list[dict[str, Any]]
     total: int
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPage:
-    messages: list[dict[str, Any]]
-    cursor: int  # head of the event log, read before the messages: what comes later can be asked for by it
-    before: int | None  # position to ask for older ones, None when there are none
-    queued: list[dict[str, Any]]
-    active: dict[str, Any] | None
-    ends: list[dict[str, Any]]  # runs among these messages that failed or were stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +52,22 @@ class RunState:
         return self.status in Run.ENDED
 
 
+def shown_to(user: User) -> SessionQuerySet:
+    """What a list or a search of somebody covers. A program's account may be allowed to read all, but lists its own."""
+    visible = Session.objects.for_user(user)
+    return visible.filter(owner=user) if user.is_service else visible
+
+
+def in_order_of_use(user: User, found: SessionQuerySet) -> SessionQuerySet:
+    """The same sessions, last used first.
+
+    If nobody shares a session with the user the database is told so: it then reads 50 of 10,000 in the order of an index
+    (3 ms) instead of sorting everybody's (12 ms).
+    """
+    sees_others = user.has_perm("accounts.view_any_session") or marks.is_member(user)
+    return (found if sees_others else found.filter(owner=user)).order_by("-updated_at", "id")
+
+
 def list_sessions(
     user: User,
     *,
@@ -74,27 +77,67 @@ def list_sessions(
     agent: str = "",
     label: str = "",
     active_minutes: int | None = None,
-    spawned_by: str = "",
+    parent: Session | None = None,
     include_last: bool = False,
+    archived: bool = False,
+    own: bool = False,
 ) -> SessionPage:
-    """The sessions somebody may see, last used first."""
-    found = Session.objects.for_user(user) if not user.is_service else Session.objects.filter(owner=user, deleted_at__isnull=True)
+    """The sessions somebody may see: those they pinned, then the last used first. Archived ones are a list of their own."""
+    found = shown_to(user)
+    if own:
+        found = members.shared_with(user, found)
     if agent:
         found = found.filter(agent=agent)
     if label:
         found = found.filter(label=label)
-    if spawned_by:
-        found = found.filter(parent__key=str(parse_key(spawned_by)))
+    if parent:
+        found = found.filter(parent=parent)
     if active_minutes:
         found = found.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=active_minutes))
-    if search:
+    if (shared := shared_id(search)) is not None:
+        found = found.filter(pk__in=_as_ids(shared))
+    elif search:
         found = found.filter(Q(key__icontains=search) | Q(title__icontains=search) | Q(label__icontains=search))
-    page = found.annotate(owner_name=F("owner__username")).order_by("-updated_at", "id")[offset : offset + limit]
-    if include_last:
-        said = TranscriptEntry.objects.filter(session=OuterRef("pk"), generation=OuterRef("generation"), kind="message")
-        start = Left("text", PREVIEW_CHARACTERS)
-        page = page.annotate(last_text=Subquery(said.order_by("-position").annotate(start=start).values("start")[:1]))
-    return SessionPage([session_row(session) for session in page], found.count())
+    page, total = marks.page_of(user, found, in_order_of_use(user, found), archived=archived, limit=limit, offset=offset)
+    others = {session.owner_id for session in page} - {user.pk}
+    owners = {user.pk: user.username, **(_names(others) if others else {})}
+    facts = marks.facts(user, page)
+    last = last_texts(page) if include_last else {}
+    rows = []
+    for session in page:
+        row = {**session_row(session), "key": session.key_for(user.pk), "owner": owners[session.owner_id], **facts[session.pk]}
+        if session.pk in last:
+            row["lastMessagePreview"] = last[session.pk]
+        rows.append(row)
+    return SessionPage(rows, total)
+
+
+def _as_ids(text: str) -> list[UUID]:
+    try:
+        return [UUID(text)]
+    except ValueError:
+        return []
+
+
+def _names(user_pks: set[int]) -> dict[int, str]:
+    return dict(User.objects.filter(pk__in=user_pks).values_list("pk", "username"))
+
+
+def last_texts(sessions: list[Session]) -> dict[UUID, str]:
+    """The beginning of the last message of each."""
+    if not sessions:
+        return {}
+    found = sql.rows(
+        f"""
+        SELECT s.id, (
+          SELECT substr(e.text, 1, {PREVIEW_CHARACTERS}) FROM {sql.ENTRY} e
+          WHERE e.session_id = s.id AND e.generation = s.generation AND e.kind = 'message' AND {visible("e")}
+          ORDER BY e.position DESC LIMIT 1
+        ) FROM {sql.SESSION} s WHERE s.id IN ({sql.marks(sessions)})
+        """,
+        [sql.uuid_value(session.pk) for session in sessions],
+    )
+    return {sql.as_uuid(pk): text for pk, text in found if text is not None}
 
 
 def session_row(session: Session) -> dict[str, Any]:
@@ -123,75 +166,21 @@ def session_row(session: Session) -> dict[str, Any]:
         "cursor": session.cursor,
         **session.settings,
     }
-    # What a list has asked for along with its rows.
-    if (owner := getattr(session, "owner_name", None)) is not None:
-        row["owner"] = owner
-    if (last := getattr(session, "last_text", None)) is not None:
-        row["lastMessagePreview"] = last
+    if session.forked_from_id:
+        row["forkedFrom"] = str(session.forked_from_id)
     return row
 
 
 def preview(session: Session, *, limit: int, max_chars: int) -> list[dict[str, Any]]:
     """The last messages of a session, shortened."""
-    said = TranscriptEntry.objects.filter(session=session, generation=session.generation).exclude(text="").order_by("-position")
-    newest = said.annotate(start=Left("text", max_chars)).values_list("role", "start")[:limit]
-    return [{"role": role, "text": start} for role, start in reversed(newest)]
-
-
-def history(session: Session, *, limit: int, before: int | None = None) -> HistoryPage:
-    """The newest messages of the current generation, oldest first, cut from the oldest to fit one reply."""
-    cursor = Session.objects.values_list("cursor", flat=True).get(pk=session.pk)
-    # As SQL: 1,000 messages took 35 ms as model instances, 8 ms so.
-    rows = sql.rows(
+    newest = sql.rows(
         f"""
-        SELECT e.position, e.role, e.content, e.created_at, e.message_id, e.meta, e.run_id, r.run_id
-        FROM {sql.ENTRY} e LEFT JOIN {sql.RUN} r ON r.id = e.run_id
-        WHERE e.session_id = %s AND e.generation = %s AND e.kind IN ('message', 'tool_result') AND e.position < %s
-        ORDER BY e.position DESC LIMIT %s
+        SELECT e.role, substr(e.text, 1, %s) FROM {sql.ENTRY} e
+        WHERE e.session_id = %s AND e.generation = %s AND e.text <> '' AND {visible("e")} ORDER BY e.position DESC LIMIT %s
         """,
-        [sql.uuid_value(session.pk), session.generation, END if before is None else before, limit + 1],
+        [max_chars, sql.uuid_value(session.pk), session.generation, limit],
     )
-    messages: list[dict[str, Any]] = []
-    runs: dict[int, str] = {}
-    size, oldest = 0, None
-    for position, role, content, created_at, message_id, meta, run_pk, run_id in rows[:limit]:
-        size += len(content.encode()) + len(meta) + 200
-        if size > LARGEST_REPLY and messages:
-            break
-        message = to_wire(role, orjson.loads(content), sql.as_moment(created_at), message_id, orjson.loads(meta), run_id)
-        messages.append(message)
-        oldest = position
-        if run_pk:
-            runs[run_pk] = run_id
-    more = len(messages) < len(rows)
-    messages.reverse()
-    # From the first run of this page, or of all, to the last; the newest page goes up to what is under way.
-    first = min(runs, default=END) if more else 0
-    last = END if before is None else max(runs, default=0)
-    unfinished = list(Run.objects.filter(session=session, status__in=Run.UNFINISHED).order_by("id")[:MOST_QUEUED])
-    known = [*runs.items(), *((run.pk, run.run_id) for run in unfinished)]
-    ends = ends_without_answer(session, first=first, last=last, known=known)
-    return HistoryPage(messages, cursor, oldest if more else None, *_told(unfinished), ends)
-
-
-def _told(unfinished: list[Run]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    queued, active = [], None
-    for run in unfinished:
-        if run.status == Run.Status.ACCEPTED:
-            text = run.prompt[:QUEUED_CHARACTERS]
-            queued.append({"runId": run.run_id, "text": text, "acceptedAt": clock.to_ms(run.accepted_at)})
-        else:
-            view = live_view(run.pk)
-            active = {
-                "runId": run.run_id,
-                "status": run.status,
-                "seq": view.seq,
-                "messageId": view.open_message or None,
-                "text": view.open_text,
-                "thinking": view.open_thinking,
-                "startedAt": clock.to_ms(run.started_at) if run.started_at else None,
-            }
-    return queued, active
+    return [{"role": role, "text": start} for role, start in reversed(newest)]
 
 
 def live_view(run_pk: int) -> RunView:
@@ -258,7 +247,7 @@ def run_state(user: User, run_id: str) -> RunState:
         pk=run.pk,
         run_id=run.run_id,
         session_id=str(run.session_id),
-        session_key=run.session.key,
+        session_key=run.session.key_for(user.pk),
         generation_id=str(run.session.generation_id),
         status=run.status,
         reason=run.reason,

@@ -1,13 +1,15 @@
 """Sessions: found for somebody, made, changed, reset, deleted. Every look-up starts from `for_user()`."""
 
+import datetime as dt
 import uuid
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
+from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from sessions_app import events, journal, runs, sql
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.keys import DEFAULT_AGENT, parse_key
@@ -16,6 +18,7 @@ from sessions_app.models import Session, TranscriptEntry
 THINKING_LEVELS = ("", "off", "minimal", "low", "medium", "high", "xhigh")
 # Wire name -> column. Everything else that may be patched is kept by its wire name in `settings`.
 COLUMNS = {"label": "label", "title": "title", "model": "model", "thinkingLevel": "thinking_level", "verboseLevel": "verbose_level"}
+RESTORABLE = dt.timedelta(days=30)  # after its deletion
 KEPT_AS_IS = {"reasoningLevel", "responseUsage", "elevatedLevel", "sendPolicy", "groupActivation"}
 
 
@@ -77,8 +80,7 @@ def patch_session(user: User, session: Session, changes: dict[str, Any]) -> Sess
     if session.thinking_level not in THINKING_LEVELS:
         raise InvalidRequest(f"thinkingLevel is one of {', '.join(level or 'null' for level in THINKING_LEVELS)}")
     _check_label(session)
-    session.updated_at = clock.now()
-    session.save(update_fields=[*COLUMNS.values(), "settings", "updated_at"])
+    session.save(update_fields=[*COLUMNS.values(), "settings"])
     events.session_changed(session, "patched")
     return session
 
@@ -94,7 +96,8 @@ def reset_session(user: User, session: Session) -> Session:
     session.input_tokens = session.output_tokens = session.cost_microusd = 0
     session.title = ""
     session.save(update_fields=["generation", "generation_id", "input_tokens", "output_tokens", "cost_microusd", "title"])
-    _tell(session, NewEvent("session", {"change": "reset", "sessionId": str(session.generation_id)}))
+    mark = NewEntry("session", "", [], "", uuid.uuid4().hex[:16], {"change": "reset"})
+    _tell(session, NewEvent("session", {"change": "reset", "sessionId": str(session.generation_id)}), [mark])
     events.session_changed(session, "reset")
     return session
 
@@ -109,6 +112,37 @@ def delete_session(user: User, session: Session) -> bool:
     Session.objects.filter(pk=session.pk).update(deleted_at=clock.now())
     events.session_changed(session, "deleted")
     return True
+
+
+@transaction.atomic
+def restore_session(user: User, session_id: str) -> tuple[Session, bool]:
+    """Undo a deletion of one's own; -> the session, and whether it had been deleted. Runs that were stopped stay so.
+
+    Conflict when the key has been used for a new session since then. A label that somebody else took is lost.
+    """
+    try:
+        wanted = uuid.UUID(session_id)
+    except ValueError:
+        raise NotFound(f"there is no session {session_id!r}") from None
+    mine = Session.objects.select_for_update().filter(Q(pk=wanted) | Q(generation_id=wanted), owner=user)
+    session = mine.first()
+    if session is None or (session.deleted_at and session.deleted_at < clock.now() - RESTORABLE):
+        raise NotFound(f"there is no session {session_id!r} that can be restored")
+    if session.deleted_at is None:
+        return session, False
+    others = Session.objects.filter(owner=user, deleted_at__isnull=True)
+    if others.filter(key=session.key).exists():
+        raise Conflict(f"a new session {session.key!r} has been made since; delete it first")
+    if session.label and others.filter(label=session.label).exists():
+        session.label = ""
+    session.deleted_at = None
+    try:
+        with transaction.atomic():
+            session.save(update_fields=["deleted_at", "label"])
+    except IntegrityError:  # made by another process meanwhile
+        raise Conflict(f"a new session {session.key!r} has been made since; delete it first") from None
+    events.session_changed(session, "restored")
+    return session, True
 
 
 @transaction.atomic

@@ -11,6 +11,7 @@ from sessions_app.hot_sql import LeaseLost, Step
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.lease_sql import Claimed
 from sessions_app.models import ToolCall
+from sessions_app.verdicts import allowing
 
 OUTCOME_UNKNOWN = (
     "interrupted: the worker died while this call was running, so its outcome is unknown. It was not repeated. "
@@ -76,11 +77,10 @@ def start(claimed: Claimed, call_id: str, name: str, arguments: dict[str, Any]) 
 def finish(claimed: Claimed, call_id: str, name: str, result: dict[str, Any], *, text: str, is_error: bool) -> None:
     """Store a result: {"content": [...], "details": {...}}."""
     status = ToolCall.Status.FAILED if is_error else ToolCall.Status.FINISHED
-    ended = [_result_event(call_id, name, result, is_error, {"verdict": "allowed"})]
+    call = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id)
+    ended = [_result_event(call_id, name, result, is_error, _allowed(call.values_list("verdict", flat=True).get(), name))]
     _write(claimed, ended, [_result_entry(call_id, name, result, text, is_error)])
-    ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id).update(
-        status=status, result=result, is_error=is_error, ended_at=clock.now()
-    )
+    call.update(status=status, result=result, is_error=is_error, ended_at=clock.now())
 
 
 def refuse(claimed: Claimed, decision: Decision) -> None:
@@ -110,9 +110,14 @@ def close_started(claimed: Claimed, reason: str) -> None:
 def _close_started(claimed: Claimed, status: ToolCall.Status, words: str, code: str) -> None:
     result = {"content": [{"type": "text", "text": words}], "details": {"code": code}}
     for call in ToolCall.objects.filter(run_id=claimed.pk, status=ToolCall.Status.STARTED).order_by("position"):
-        told = [_result_event(call.call_id, call.name, result, True, {"verdict": "allowed"})]
+        told = [_result_event(call.call_id, call.name, result, True, _allowed(call.verdict, call.name))]
         _write(claimed, told, [_result_entry(call.call_id, call.name, result, words, True)])
         ToolCall.objects.filter(pk=call.pk).update(status=status, result=result, is_error=True, ended_at=clock.now())
+
+
+def _allowed(verdict: dict[str, Any], name: str) -> dict[str, str]:
+    step = allowing(verdict, name)
+    return {"verdict": "allowed", **({"layer": step["layer"]} if step else {})}
 
 
 def update_event(call_id: str, name: str, partial: str) -> NewEvent:

@@ -3,14 +3,15 @@
     {"type": "session", "version": 1, "key": …, "agent": …, "sessionId": …, "createdAt": …, "title": …, "generation": 1}
     {"type": "message", "id": "6f1c", "parentId": null, "timestamp": "2026-02-01T10:15:00Z", "message": {"role": …}, …}
 
-`parentId` is the id of the line before: the transcript has no branches. Reading believes nothing. What it lets pass can be stored
+`parentId` is the id of the line before: the transcript has no branches. A `rewind` hides the lines between it and the one that
+its message calls `keepThrough` (null: all of its generation). Reading believes nothing. What it lets pass can be stored
 and later be given to a model; what it does not is refused with the number of the line.
 """
 
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 import orjson
@@ -25,7 +26,13 @@ LONGEST_TITLE = 200
 LONGEST_ROLE = 16
 
 # Kind of an entry -> its type on the line.
-TYPES = {"message": "message", "tool_result": "toolResult", "compaction": "compaction", "session": "session"}
+TYPES = {
+    "message": "message",
+    "tool_result": "toolResult",
+    "compaction": "compaction",
+    "session": "session",
+    "rewind": "rewind",
+}
 KINDS = {name: kind for kind, name in TYPES.items()}
 ROLES = {"message": ("user", "assistant"), "tool_result": ("toolResult",)}
 # What a message says about itself elsewhere: on its line, or in the run it belonged to, which does not travel with it.
@@ -61,6 +68,7 @@ class Entry:
     meta: dict[str, Any] = field(default_factory=dict)
     generation: int = 1
     run_id: str | None = None  # told for the reader; an imported entry belongs to no run
+    keep_through: int | None = None  # of a rewind that was read: the number of the last entry that stays, from 1
 
 
 class BadLine(Exception):
@@ -126,7 +134,7 @@ def read_transcript(lines: Iterable[bytes]) -> tuple[Header, Iterator[Entry]]:
 
 def _entries(numbered: Iterable[tuple[int, bytes]], header: Header) -> Iterator[Entry]:
     previous: Entry | None = None
-    seen: set[str] = set()
+    seen: dict[str, tuple[int, int]] = {}  # id -> its number and generation
     for number, raw in numbered:
         try:
             line = _object(raw)
@@ -134,11 +142,24 @@ def _entries(numbered: Iterable[tuple[int, bytes]], header: Header) -> Iterator[
             _check_place(entry, line.get("parentId"), previous, header)
             if entry.id in seen:
                 raise BadLine(f"the id {entry.id!r} was used by an earlier line")
+            if entry.kind == "rewind":
+                entry = replace(entry, keep_through=_kept(entry, seen))
         except BadLine as bad:
             raise InvalidRequest(f"line {number}: {bad}") from None
-        seen.add(entry.id)
+        seen[entry.id] = len(seen) + 1, entry.generation
         previous = entry
         yield entry
+
+
+def _kept(entry: Entry, seen: dict[str, tuple[int, int]]) -> int:
+    """The number of the entry a rewind goes back to; 0 is before the first."""
+    kept = entry.meta.get("keepThrough")
+    if kept is None:
+        return 0
+    number, generation = seen.get(kept, (0, 0)) if isinstance(kept, str) else (0, 0)
+    if generation != entry.generation:
+        raise BadLine(f"keepThrough is {_short(kept)} and not the id of an earlier entry of the same generation")
+    return number
 
 
 def _check_place(entry: Entry, parent_id: object, previous: Entry | None, header: Header) -> None:

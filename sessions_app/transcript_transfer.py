@@ -5,7 +5,7 @@ Import copies words, it does nothing: no run starts, no tool call in it is carri
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
@@ -13,6 +13,7 @@ import orjson
 from django.db import transaction
 
 from clawsite.accounts.models import User
+from clawsite.infra import clock
 from clawsite.infra.errors import Conflict
 from sessions_app import events, journal, sql
 from sessions_app.journal import NewEntry, NewEvent, Placed
@@ -96,11 +97,12 @@ def _write(user: User, key: str, file: IO[bytes], count: int, generations: list[
     session.title = header.title or session.title
     session.save(update_fields=["entry_count", "generation", "title"])
     numbered = {generation: number for number, generation in enumerate(generations, 1)}
-    rows = ((Placed(session.pk, numbered[entry.generation], position), entry) for position, entry in enumerate(entries, 1))
+    rows = (
+        (Placed(session.pk, numbered[entry.generation], position, moment=entry.moment), _new(entry))
+        for position, entry in enumerate(entries, 1)
+    )
     while page := list(islice(rows, PAGE)):
-        # One INSERT for each moment, since the journal stamps together what it is given together.
-        for moment, together in groupby(page, key=lambda row: row[1].moment):
-            journal.insert_entries([(place, _new(entry)) for place, entry in together], moment)
+        journal.insert_entries(page, clock.now())
     told = journal.insert_session_event(session.pk, NewEvent("session", {"change": "imported"}))
     events.announce(session_id=session.pk, session_key=session.key, owner_id=user.pk, told=told)
     return Imported(session, count)
@@ -117,4 +119,4 @@ def _unused_session(user: User, key: str) -> Session:
 
 
 def _new(entry: Entry) -> NewEntry:
-    return NewEntry(entry.kind, entry.role, entry.content, entry.text, entry.id, entry.meta)
+    return NewEntry(entry.kind, entry.role, entry.content, entry.text, entry.id, entry.meta, entry.keep_through)

@@ -66,6 +66,7 @@ def delete_rows() -> None:
 
     from agents.models import Agent, install_main_agent
     from clawsite.accounts.models import AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, User
+    from clawsite.accounts.tokens import install_gateway_user
     from sessions_app import lanes
     from sessions_app.models import Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
 
@@ -74,6 +75,8 @@ def delete_rows() -> None:
     for model in (AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, BrowserSession):
         model.objects.all().delete()
     User.objects.filter(is_service=False).delete()
+    User.objects.filter(is_service=True).update(is_active=True)
+    install_gateway_user()
     Lane.objects.all().delete()
     lanes.install_lanes()
     Agent.objects.all().delete()

@@ -49,6 +49,7 @@ class Stack:
         env: Mapping[str, str] | None = None,
         launcher: Sequence[str] = CLAW,
         own_redis: bool = False,
+        ports: Sequence[int] = (),
     ) -> None:
         from django.conf import settings
 
@@ -56,7 +57,7 @@ class Stack:
         self.logs = self.home / "logs"
         self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.token: str = settings.GATEWAY_TOKEN
-        self._ports = [free_port() for _ in range(webs)]
+        self._ports = list(ports) or [free_port() for _ in range(webs)]
         model_port, redis_port = free_port(), free_port() if own_redis and settings.REDIS_URL else 0
         self.llm = f"http://127.0.0.1:{model_port}"
         self.env = self._environment(settings, redis_port, env or {})

@@ -1,5 +1,6 @@
 """Operators edit policies here; versions can be read and never changed. All writing goes through tools_app.policies."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
@@ -10,26 +11,31 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.accounts.models import User
+from clawsite.infra.admin_base import Around, ClawAdmin, ReadOnlyAdmin
+from clawsite.infra.admin_display import EMPTY, link_column, link_to
 from clawsite.infra.errors import ClawError
+from sessions_app.models import ToolCall
 from tools_app import policies
 from tools_app.models import PolicyVersion, ToolPolicy
 from tools_app.policy.catalog import PROFILES
 
 LISTS = ("allow", "deny", "also_allow")
 
-if TYPE_CHECKING:  # Django's own classes take no parameters at run time
+if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+    from django.forms import Select, Textarea
+
     PolicyModelForm = forms.ModelForm[ToolPolicy]
-    PolicyModelAdmin = admin.ModelAdmin[ToolPolicy]
-    VersionModelAdmin = admin.ModelAdmin[PolicyVersion]
 else:
+    from unfold.widgets import UnfoldAdminSelectWidget as Select
+    from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
+
     PolicyModelForm = forms.ModelForm
-    PolicyModelAdmin = VersionModelAdmin = admin.ModelAdmin
 
 
 class EntriesField(forms.CharField):
     """A list of entries, one a line."""
 
-    widget = forms.Textarea(attrs={"rows": 4})
+    widget = Textarea(attrs={"rows": 4})
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(value) if isinstance(value, list) else value
@@ -39,12 +45,16 @@ class EntriesField(forms.CharField):
 
 
 class ToolPolicyForm(PolicyModelForm):
-    profile = forms.ChoiceField(required=False, choices=[("", "—"), *((name, name) for name in PROFILES)])
-    allow = EntriesField(required=False, help_text=_("One a line: a tool, `group:fs`, `sessions_*`, `*`. Empty does not limit."))
-    deny = EntriesField(required=False, help_text=_("One a line. Stronger than anything that is allowed."))
-    also_allow = EntriesField(required=False, help_text=_("One a line. Added to what the profile allows."))
+    profile = forms.ChoiceField(
+        label=_("Profile"), required=False, choices=[("", "—"), *((name, name) for name in PROFILES)], widget=Select
+    )
+    allow = EntriesField(
+        label=_("Allow"), required=False, help_text=_("One a line: a tool, `group:fs`, `sessions_*`, `*`. Empty does not limit.")
+    )
+    deny = EntriesField(label=_("Deny"), required=False, help_text=_("One a line. Stronger than anything that is allowed."))
+    also_allow = EntriesField(label=_("Also allow"), required=False, help_text=_("One a line. Added to what the profile allows."))
     # What the editor had before them: a change made meanwhile by somebody else is not overwritten unseen.
-    seen_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    seen_version = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = ToolPolicy
@@ -77,11 +87,17 @@ def _editor(request: HttpRequest) -> User:
 
 
 @admin.register(ToolPolicy)
-class ToolPolicyAdmin(PolicyModelAdmin):
+class ToolPolicyAdmin(ClawAdmin):
     form = ToolPolicyForm
-    list_display = ["scope", "subject", "profile", *LISTS]
-    list_filter = ["scope"]
+    list_display = ["scope", "subject_link", "profile", *LISTS]
+    list_filter = ["scope", "profile"]
+    search_fields = ["subject", "profile"]
+    ordering = ["scope", "subject"]
     fields = ["scope", "subject", "profile", *LISTS, "seen_version"]
+
+    @admin.display(description=_("subject"), ordering="subject")
+    def subject_link(self, policy: ToolPolicy) -> str:
+        return link_to("agents", "agent", policy.subject, policy.subject) if policy.scope == ToolPolicy.Scope.AGENT else EMPTY
 
     def get_readonly_fields(self, request: HttpRequest, obj: ToolPolicy | None = None) -> list[str]:
         return ["scope", "subject"] if obj else []
@@ -100,15 +116,18 @@ class ToolPolicyAdmin(PolicyModelAdmin):
 
 
 @admin.register(PolicyVersion)
-class PolicyVersionAdmin(VersionModelAdmin):
-    list_display = ["number", "created_at", "changed_by"]
-    readonly_fields = ["number", "created_at", "changed_by", "snapshot"]
+class PolicyVersionAdmin(ReadOnlyAdmin):
+    list_display = ["number", "created_at", link_column("changed_by", _("changed by")), "row_count"]
+    list_filter = ["created_at"]
+    search_fields = ["number", "changed_by__username"]
+    list_select_related = ["changed_by"]
+    date_hierarchy = "created_at"
+    fields = ["number", ("created_at", "changed_by"), "snapshot"]
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+    @admin.display(description=_("rows"))
+    def row_count(self, version: PolicyVersion) -> int:
+        return len(version.snapshot)
 
-    def has_change_permission(self, request: HttpRequest, obj: PolicyVersion | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: PolicyVersion | None = None) -> bool:
-        return False
+    def around(self, row: PolicyVersion) -> Iterable[Around]:
+        yield Around(_("Calls judged by it"), ToolCall, {"policy_version": row.number})
+        yield Around(_("Refused by it"), ToolCall, {"policy_version": row.number, "status": ToolCall.Status.REFUSED.value})

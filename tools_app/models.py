@@ -33,7 +33,7 @@ class ToolPolicy(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.scope} {self.subject}".strip()
+        return f"{self.get_scope_display()} {self.subject}".strip()
 
     def as_rule(self) -> RuleRow:
         return RuleRow(self.scope, self.subject, self.profile, tuple(self.allow), tuple(self.deny), tuple(self.also_allow))

@@ -9,6 +9,7 @@ import orjson
 from django.apps import apps as global_apps
 from django.apps.registry import Apps
 from django.db import DEFAULT_DB_ALIAS, transaction
+from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
@@ -66,7 +67,9 @@ def save_policy(
     rule = checked_rule(scope=scope, subject=subject, profile=profile, allow=allow, deny=deny, also_allow=also_allow)
     number = _next_number(expected_version)
     values = rule.to_json()
-    policy, _ = ToolPolicy.objects.update_or_create(scope=values.pop("scope"), subject=values.pop("subject"), defaults=values)
+    policy, _created = ToolPolicy.objects.update_or_create(
+        scope=values.pop("scope"), subject=values.pop("subject"), defaults=values
+    )
     _keep_version(number, changed_by)
     return policy
 
@@ -75,9 +78,9 @@ def save_policy(
 def delete_policy(*, scope: str, subject: str = "", changed_by: User | None = None) -> None:
     """Take a policy away. Without the global one, agents that have no profile are minimal."""
     number = _next_number(expected_version=None)
-    deleted, _ = ToolPolicy.objects.filter(scope=scope, subject=subject).delete()
+    deleted, _by_model = ToolPolicy.objects.filter(scope=scope, subject=subject).delete()
     if not deleted:
-        raise NotFound(f"there is no policy of {scope} {subject}".rstrip())
+        raise NotFound(_("there is no such policy any more"))
     _keep_version(number, changed_by)
 
 
@@ -87,13 +90,19 @@ def checked_rule(
     """The rule in normal form. InvalidRequest names whatever could not mean what its writer intended."""
     subject, profile = subject.strip().lower(), profile.strip().lower()
     if scope not in ToolPolicy.Scope.values:
-        raise InvalidRequest(f"scope {scope!r} is unknown: use one of {', '.join(ToolPolicy.Scope.values)}")
+        raise InvalidRequest(
+            _("scope “%(scope)s” is unknown: use one of %(known)s") % {"scope": scope, "known": ", ".join(ToolPolicy.Scope.values)}
+        )
     if scope == ToolPolicy.Scope.GLOBAL and subject:
-        raise InvalidRequest("the global policy has no subject")
+        raise InvalidRequest(_("the global policy has no subject"))
     if scope == ToolPolicy.Scope.AGENT and not SLUG.fullmatch(subject):
-        raise InvalidRequest(f"{subject!r} is no agent's slug: lower-case letters, digits, - and _, at most 64")
+        raise InvalidRequest(
+            _("“%(subject)s” is no agent's slug: lower-case letters, digits, - and _, at most 64") % {"subject": subject}
+        )
     if profile and profile not in PROFILES:
-        raise InvalidRequest(f"profile {profile!r} is unknown: use one of {', '.join(PROFILES)}")
+        raise InvalidRequest(
+            _("profile “%(profile)s” is unknown: use one of %(known)s") % {"profile": profile, "known": ", ".join(PROFILES)}
+        )
     lists = (tuple(dict.fromkeys(_checked_entry(entry) for entry in entries)) for entries in (allow, deny, also_allow))
     return RuleRow(scope, subject, profile, *lists)
 
@@ -101,12 +110,13 @@ def checked_rule(
 def _checked_entry(entry: str) -> str:
     name = normalise(entry)
     if not name:
-        raise InvalidRequest("an entry is blank")
+        raise InvalidRequest(_("an entry is blank"))
     if "*" in name[:-1]:
-        raise InvalidRequest(f"entry {entry!r}: `*` may only stand at the end")
+        raise InvalidRequest(_("entry “%(entry)s”: `*` may only stand at the end") % {"entry": entry})
     if not name.endswith("*") and not registry.installed().knows(name):
         raise InvalidRequest(
-            f"entry {entry!r} is no tool, group or plugin; a group is written `group:fs`, a family of tools `sessions_*`"
+            _("entry “%(entry)s” is no tool, group or plugin; a group is written `group:fs`, a family of tools `sessions_*`")
+            % {"entry": entry}
         )
     return name
 
@@ -117,7 +127,10 @@ def _next_number(expected_version: int | None) -> int:
     PolicyVersion.objects.select_for_update().order_by("number").first()
     number = current_rules().version
     if expected_version is not None and expected_version != number:
-        raise Conflict(f"the policy has changed: it is at version {number}, not {expected_version}. Look at it again.")
+        raise Conflict(
+            _("the policy has changed: it is at version %(now)d, not %(seen)d. Look at it again.")
+            % {"now": number, "seen": expected_version}
+        )
     return number + 1
 
 

@@ -192,7 +192,8 @@ def _tell_choice(model: str, variable: str) -> None:
 def _row(name: str, environ: Mapping[str, str]) -> ModelRow:
     provider, model = _split(name.removeprefix(VIA_LITELLM))
     facts = prices.facts_of(f"{provider}/{model}")
-    row = ModelRow(id=name, name=model, provider=provider, reasoning=bool(facts and facts.reasoning), available=True)
+    reasoning = provider == "demo" or bool(facts and facts.reasoning)
+    row = ModelRow(id=name, name=model, provider=provider, reasoning=reasoning, available=True)
     if facts and facts.context_window:
         row["contextWindow"] = facts.context_window
     try:

@@ -3,13 +3,14 @@
 The direct provider speaks it over HTTP; litellm takes and gives the same shapes.
 """
 
+import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.providers.base import (
     CallDelta,
     FailureKind,
@@ -56,8 +57,8 @@ def _is_void(message: Message) -> bool:
 
 def _wire_message(message: Message, dialect: Dialect) -> dict[str, Any]:
     match message:
-        case UserMessage(text):
-            return {"role": "user", "content": text}
+        case UserMessage():
+            return {"role": "user", "content": _wire_user(message, dialect)}
         case ToolResultMessage(call_id=call_id, text=text):
             return {"role": "tool", "tool_call_id": call_id_in(dialect, call_id), "content": text}
         case AssistantMessage(text, thinking, calls):
@@ -67,6 +68,27 @@ def _wire_message(message: Message, dialect: Dialect) -> dict[str, Any]:
             if calls:
                 wire["tool_calls"] = [_wire_call(call, dialect) for call in calls]
             return wire
+
+
+def _wire_user(message: UserMessage, dialect: Dialect) -> str | list[dict[str, Any]]:
+    if not message.images:
+        return message.words
+    if not dialect.images:
+        return without_images(message)
+    said = [{"type": "text", "text": message.words}] if message.words else []
+    return said + [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in message.images]
+
+
+def data_url(image: Image) -> str:
+    return f"data:{image.mime_type};base64,{base64.b64encode(image.data).decode()}"
+
+
+def without_images(message: UserMessage) -> str:
+    """For a model that has turned out to take none."""
+    notes = (
+        f'[Attached image "{image.name}" ({image.mime_type}); not shown: this model takes no images]' for image in message.images
+    )
+    return "\n\n".join(part for part in (message.words, *notes) if part)
 
 
 def _wire_call(call: ToolCallAsked, dialect: Dialect) -> dict[str, Any]:

@@ -49,6 +49,8 @@ def _prompt_words(request: ModelRequest) -> int:
     texts = [request.system]
     for message in request.messages:
         match message:
-            case UserMessage(text) | AssistantMessage(text=text) | ToolResultMessage(text=text):
+            case UserMessage():
+                texts.append(message.words)
+            case AssistantMessage(text=text) | ToolResultMessage(text=text):
                 texts.append(text)
     return sum(len(WORDS.findall(text)) for text in texts)

@@ -66,13 +66,15 @@ COMPILED = tuple((tool, re.compile(pattern, re.IGNORECASE | re.DOTALL)) for tool
 
 def next_turn(messages: Sequence[Message], tools: Sequence[str]) -> Turn:
     """Answer the last user message: with a tool call first if it asks for one, then with what the tool found."""
-    asked = ""
+    asked, brought = "", ""
     results: list[ToolResultMessage] = []
     arguments: dict[str, dict[str, Any]] = {}
     for message in messages:
         match message:
-            case UserMessage(text):
+            case UserMessage(text, images, files):
                 asked, results = text, []
+                names = [image.name for image in images] + [file.name for file in files]
+                brought = ", ".join(f"`{name}`" for name in names)
             case AssistantMessage(tool_calls=calls):
                 arguments |= {call.id: call.arguments for call in calls}
             case ToolResultMessage():
@@ -82,6 +84,8 @@ def next_turn(messages: Sequence[Message], tools: Sequence[str]) -> Turn:
         told = "\n\n".join(_tell(result, arguments.get(result.call_id, {}), words) for result in results)
         return Turn(words.thought_result.format(tool=results[-1].name), told)
     tool, wanted = understand(asked)
+    if brought and not tool:
+        return Turn(words.thought_attached, words.attached.format(names=brought))
     if not tool:
         return Turn(words.thought_plain, words.introduction)
     if tool == "count":  # the one thing it does by itself

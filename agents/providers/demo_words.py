@@ -30,6 +30,8 @@ class Words:
     status: str
     other: str
     sample: str
+    attached: str
+    thought_attached: str
 
 
 ENGLISH = Words(
@@ -80,6 +82,10 @@ An operator decides in the tool policies which tools an agent may use.""",
     status="This is the state of the session:",
     other="The tool `{tool}` answered:",
     sample="Hello from the Clawsite demo model.",
+    attached="""\
+You attached {names}. I am a fixed script and cannot look at it, but a real model would have got it: images to look at, \
+short texts in full. Other files are in the workspace under `uploads/`; you could say: `list the files in my workspace`.""",
+    thought_attached="Something is attached to this message. I name it.",
 )
 
 SIMPLIFIED_CHINESE = Words(
@@ -95,7 +101,7 @@ SIMPLIFIED_CHINESE = Words(
 - `把 notes.txt 里的 你好 替换成 再见`
 - `搜索 再见`
 - `状态`
-- `慢慢数到 30`，然后在数完之前按“Stop”
+- `慢慢数到 30`，然后在数完之前按“停止”
 
 要使用真正的模型，请设置 `CLAWSITE_MODEL`（例如 `openai/gpt-5` 或 `ollama/llama3.1`）\
 以及对应的密钥（例如 `OPENAI_API_KEY`），然后重新启动 Clawsite。
@@ -130,6 +136,10 @@ SIMPLIFIED_CHINESE = Words(
     status="本会话的状态：",
     other="工具 `{tool}` 的回答：",
     sample="你好，这里是 Clawsite 演示模型。",
+    attached="""\
+您附上了 {names}。我只是固定的脚本，看不懂其中的内容；真正的模型会收到它：图片可以看到，短文本会完整给出。\
+其他文件在工作区的 `uploads/` 里，您可以说：`列出工作区的文件`。""",
+    thought_attached="这条消息带有附件，我说出它们的名字。",
 )
 
 

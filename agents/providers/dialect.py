@@ -1,15 +1,25 @@
 """What one endpoint does not understand, learned from its refusals. Pure.
 
 "OpenAI-compatible" has dialects: Mistral refuses `stream_options` and call ids that are not nine letters or digits, DeepSeek
-wants the thinking behind a tool call sent back, OpenAI's newer models take tools only on /responses. A table of hosts would
-be wrong next month and never knows self-hosted servers, so the refusal itself is read: the request is changed and sent
-again, and the endpoint is remembered for as long as the process lives.
+wants the thinking behind a tool call sent back, OpenAI's newer models take tools only on /responses, many models take no
+images. A table of hosts would be wrong next month and never knows self-hosted servers, so the refusal itself is read: the
+request is changed and sent again, and the endpoint is remembered for as long as the process lives.
 """
 
 import hashlib
 import re
 from dataclasses import dataclass, replace
 
+# OpenAI, DeepSeek, llama.cpp, Ollama, vLLM, OpenRouter
+NO_IMAGES = (
+    "image_url is only supported",
+    "unknown variant `image_url`",
+    "image input is not supported",
+    "required for image input",
+    "not a multimodal model",
+    "support image input",
+    "does not support images",
+)
 NINE_CHARACTERS = re.compile(r"[A-Za-z0-9]{9}")
 
 
@@ -20,6 +30,7 @@ class Dialect:
     effort: bool = True  # understands reasoning_effort
     thinking_back: bool = False  # wants reasoning_content in earlier answers
     short_call_ids: bool = False
+    images: bool = True
 
 
 def learn(dialect: Dialect, words: str) -> Dialect | None:
@@ -34,6 +45,8 @@ def learn(dialect: Dialect, words: str) -> Dialect | None:
         learned = replace(dialect, thinking_back=True)
     elif "stream_options" in words:
         learned = replace(dialect, usage_on_request=False)
+    elif any(refusal in words for refusal in NO_IMAGES):
+        learned = replace(dialect, images=False)
     elif "reasoning_effort" in words or "reasoning.effort" in words:
         learned = replace(dialect, effort=False)
     return learned if learned != dialect else None

@@ -40,9 +40,10 @@ class ModelFacts:
     retired_on: str  # ISO date, or empty
     rates: Rates | None
     long_rates: tuple[tuple[int, Rates], ...]  # (above so many prompt tokens, rates), largest first
+    images: bool = False  # whether it can look at them
 
 
-FREE = ModelFacts("demo", "chat", None, False, True, "", Rates(0, 0, 0, 0), ())
+FREE = ModelFacts("demo", "chat", None, False, True, "", Rates(0, 0, 0, 0), (), True)
 
 
 def facts_of(model: str) -> ModelFacts | None:
@@ -61,6 +62,12 @@ def facts_of(model: str) -> ModelFacts | None:
 def context_window(model: str) -> int | None:
     facts = facts_of(model)
     return facts.context_window if facts else None
+
+
+def takes_images(model: str) -> bool:
+    """One that is not in the file is asked: its refusal tells."""
+    facts = facts_of(model)
+    return facts is None or facts.images
 
 
 def cost_microusd(model: str, usage: Usage) -> int | None:
@@ -108,6 +115,7 @@ def _facts(row: Mapping[str, Any]) -> ModelFacts:
         long_rates=tuple(
             (tier * 1000, tier_rates) for tier in tiers if rates and (tier_rates := _rates(row, f"_above_{tier}k_tokens", rates))
         ),
+        images=bool(row.get("supports_vision")),
     )
 
 

@@ -9,7 +9,7 @@ import orjson
 
 from agents.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from agents.providers.base import ModelRequest, Usage
-from agents.providers.chat_format import Answer
+from agents.providers.chat_format import Answer, data_url, without_images
 from agents.providers.dialect import Dialect
 from agents.providers.failures import failure_in_stream
 
@@ -17,7 +17,7 @@ FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filt
 
 
 def responses_body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
-    items = [item for message in request.messages for item in _items(message)]
+    items = [item for message in request.messages for item in _items(message, dialect)]
     body: dict[str, Any] = {"model": request.model, "input": items, "stream": True, "store": False}
     if request.system:
         body["instructions"] = request.system
@@ -32,10 +32,19 @@ def responses_body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]
     return body
 
 
-def _items(message: Message) -> list[dict[str, Any]]:
+def _user_content(message: UserMessage, dialect: Dialect) -> str | list[dict[str, Any]]:
+    if not message.images:
+        return message.words
+    if not dialect.images:
+        return without_images(message)
+    said = [{"type": "input_text", "text": message.words}] if message.words else []
+    return said + [{"type": "input_image", "image_url": data_url(image)} for image in message.images]
+
+
+def _items(message: Message, dialect: Dialect) -> list[dict[str, Any]]:
     match message:
-        case UserMessage(text):
-            return [{"role": "user", "content": text}]
+        case UserMessage():
+            return [{"role": "user", "content": _user_content(message, dialect)}]
         case ToolResultMessage(call_id=call_id, text=text):
             return [{"type": "function_call_output", "call_id": call_id, "output": text}]
         case AssistantMessage(text=text, tool_calls=calls):

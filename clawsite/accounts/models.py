@@ -1,6 +1,6 @@
-"""Who may do what: accounts, their tokens, the first administrator's link, and how often signing in has failed.
+"""Who may do what: accounts, their tokens and browsers, the first administrator's link, and how often signing in has failed.
 
-The tables only. Scopes come from `groups`, tokens from `tokens`, waiting times from `throttle`.
+The tables only. Scopes come from `groups`, tokens from `tokens`, browsers from `browsers`, waiting times from `throttle`.
 """
 
 from datetime import datetime, timedelta
@@ -21,6 +21,17 @@ def default_expiry() -> datetime:
 class User(AbstractUser):
     """A person, or a program of ours that owns sessions (`is_service`) and can never sign in."""
 
+    class Theme(models.TextChoices):
+        SYSTEM = "system", _("Like the system")
+        LIGHT = "light", _("Light")
+        DARK = "dark", _("Dark")
+
+    # One name, as its owner writes it: not everybody has a first and a last one, nor in that order.
+    first_name = None  # type: ignore[assignment]  # how Django takes a field of an abstract model away
+    last_name = None  # type: ignore[assignment]
+    display_name = models.CharField(_("display name"), max_length=150, blank=True)
+    language = models.CharField(_("language"), max_length=16, blank=True, help_text=_("Empty: what the browser asks for."))
+    theme = models.CharField(_("theme"), max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
     is_service = models.BooleanField(
         _("service account"), default=False, editable=False, help_text=_("Owns the sessions of a program; has no password.")
     )
@@ -34,6 +45,12 @@ class User(AbstractUser):
             ("pair_devices", _("Can pair devices")),
         ]
 
+    def get_full_name(self) -> str:
+        return self.display_name or self.username
+
+    def get_short_name(self) -> str:
+        return self.get_full_name()
+
 
 class AccessToken(models.Model):
     """A key for programs. Only its digest is stored, so the secret can be shown once and never again."""
@@ -41,7 +58,7 @@ class AccessToken(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="access_tokens", verbose_name=_("user"))
     name = models.CharField(_("name"), max_length=100)
     prefix = models.CharField(_("prefix"), max_length=16, unique=True, help_text=_("Public part of the token, to recognise it by"))
-    digest = models.CharField(max_length=64, editable=False)
+    digest = models.CharField(_("digest"), max_length=64, editable=False)
     scopes = models.JSONField(
         _("scopes"), default=list, help_text=_("What of the account's rights the token has; empty means none")
     )
@@ -58,29 +75,58 @@ class AccessToken(models.Model):
         return f"{self.name} ({self.prefix}…)"
 
 
+class BrowserSession(models.Model):
+    """A browser somebody is signed in with: the owner and the looks of one of Django's sessions, which know neither.
+
+    It goes when Django's row goes, by signing out, by expiry, or because its owner ended it from elsewhere.
+    """
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="browser_sessions", verbose_name=_("user"))
+    # The key inside is the cookie, so this row is named by its own id wherever it is shown.
+    session = models.OneToOneField(
+        "sessions.Session", on_delete=models.CASCADE, related_name="browser", editable=False, verbose_name=_("session")
+    )
+    address = models.CharField(_("address"), max_length=64, blank=True)
+    user_agent = models.CharField(_("user agent"), max_length=300, blank=True)
+    signed_in_at = models.DateTimeField(_("signed in"), default=timezone.now)
+    last_seen_at = models.DateTimeField(_("last seen"), default=timezone.now)
+
+    class Meta:
+        verbose_name = _("signed-in browser")
+        verbose_name_plural = _("signed-in browsers")
+
+    def __str__(self) -> str:
+        return f"{self.user_id} · {self.address}"
+
+
 class FirstAdminLink(models.Model):
     """The one link that may create the first administrator. There is one row, so a new link ends the old one."""
 
     ONLY = 1
 
-    id = models.PositiveSmallIntegerField(primary_key=True, default=ONLY, editable=False)
-    digest = models.CharField(max_length=64)
-    expires_at = models.DateTimeField()
-    used_at = models.DateTimeField(null=True, blank=True)
+    id = models.PositiveSmallIntegerField(_("id"), primary_key=True, default=ONLY, editable=False)
+    digest = models.CharField(_("digest"), max_length=64)
+    expires_at = models.DateTimeField(_("expires"))
+    used_at = models.DateTimeField(_("used"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("link for the first administrator")
+        verbose_name_plural = _("links for the first administrator")
 
     def __str__(self) -> str:
-        return f"until {self.expires_at:%Y-%m-%d %H:%M}"
+        return f"{self.expires_at:%Y-%m-%d %H:%M}"
 
 
 class FailedSignIns(models.Model):
     """How often in a row an address, or an account, has failed. The waiting time follows from the two numbers."""
 
-    subject = models.CharField(max_length=80, unique=True)
-    failures = models.PositiveIntegerField(default=0)
-    last_failed_at = models.DateTimeField(db_index=True)
+    subject = models.CharField(_("subject"), max_length=80, unique=True)
+    failures = models.PositiveIntegerField(_("failures"), default=0)
+    last_failed_at = models.DateTimeField(_("last failed"), db_index=True)
 
     class Meta:
-        verbose_name_plural = "failed sign-ins"
+        verbose_name = _("failed sign-ins")
+        verbose_name_plural = _("failed sign-ins")
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.failures}"
@@ -89,12 +135,13 @@ class FailedSignIns(models.Model):
 class KnownAddress(models.Model):
     """Where an account has signed in from, so that failures of strangers elsewhere do not keep its owner waiting."""
 
-    account = models.CharField(max_length=80)
-    address = models.CharField(max_length=64)
-    last_seen_at = models.DateTimeField(db_index=True)
+    account = models.CharField(_("account"), max_length=80)
+    address = models.CharField(_("address"), max_length=64)
+    last_seen_at = models.DateTimeField(_("last seen"), db_index=True)
 
     class Meta:
-        verbose_name_plural = "known addresses"
+        verbose_name = _("known address")
+        verbose_name_plural = _("known addresses")
         constraints = [UniqueConstraint(fields=["account", "address"], name="one_row_per_account_and_address")]
 
     def __str__(self) -> str:

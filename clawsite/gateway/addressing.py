@@ -8,7 +8,7 @@ from clawsite.gateway.registry import Call, Params
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
 from clawsite.routing.inbound import Address, find_or_none
-from sessions_app.keys import DEFAULT_AGENT, parse_key
+from sessions_app.keys import DEFAULT_AGENT, parse_key, shared_id
 from sessions_app.models import Session
 
 Key = Annotated[str, Field(min_length=1, max_length=512)]
@@ -18,8 +18,16 @@ Cursor = Annotated[int, Field(ge=0, le=2**53)]  # the largest whole number that 
 IsoTime = Annotated[str, Field(min_length=1, max_length=64)]
 
 
+def address_of(key: str | None, session_id: str | None, agent_id: str | None) -> Address:
+    """A key counts for more than an id; the key of somebody else's session is its id."""
+    shared = shared_id(key or "")
+    if shared is not None or not key:
+        return Address(session_id=shared or session_id or "", agent=agent_id or "")
+    return Address(key, agent=agent_id or "")
+
+
 class ToSession(Params):
-    """`sessionKey` is one of your own; `sessionId` reaches any you may see. Without either: the agent's main session."""
+    """`sessionKey` is one of your own or `session:<id>`; `sessionId` reaches any you may see. Neither: the agent's main session."""
 
     session_key: Key | None = None
     session_id: Id | None = None
@@ -27,7 +35,7 @@ class ToSession(Params):
 
     @property
     def address(self) -> Address:
-        return Address(self.session_key or "", "" if self.session_key else self.session_id or "", self.agent_id or "")
+        return address_of(self.session_key, self.session_id, self.agent_id)
 
 
 class ByKey(Params):
@@ -41,7 +49,7 @@ class ByKey(Params):
     def address(self) -> Address:
         if not self.key and not self.session_id:
             raise InvalidRequest("key is missing: name the session, for example agent:main:main")
-        return Address(self.key or "", "" if self.key else self.session_id or "", self.agent_id or "")
+        return address_of(self.key, self.session_id, self.agent_id)
 
 
 async def found(call: Call, address: Address) -> Session:
@@ -56,6 +64,8 @@ def order_of_session(params: dict[str, Any]) -> str:
     if isinstance(session_id := params.get("sessionId"), str) and not params.get("sessionKey"):
         return session_id
     key, agent = params.get("sessionKey"), params.get("agentId")
+    if isinstance(key, str) and (shared := shared_id(key)) is not None:
+        return shared
     try:
         default = agent if isinstance(agent, str) and agent else DEFAULT_AGENT
         return str(parse_key(key if isinstance(key, str) else "main", default_agent=default))

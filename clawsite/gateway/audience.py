@@ -73,10 +73,10 @@ class Audience:
         self.version += 1
 
     async def read_members(self) -> None:
-        users = self.users
-        members = await self._rows.members(users)
-        if users != self.users:
-            return  # somebody came or left meanwhile: the answer is about others, and the next poll asks again
+        members, users = self._members, None
+        while users != self.users:  # somebody came or left meanwhile: the answer is about others
+            users = self.users
+            members = await self._rows.members(users)
         if members is not self._members:
             self._members = members
             self.changed()
@@ -84,14 +84,17 @@ class Audience:
     def of_session(self, session_id: str, owner: int, key: str) -> list[Connection]:
         """Owner and members wherever they are; who may read everybody's sessions only where they asked to."""
         users = {owner, *self._members.get(session_id, ())}
-        chosen = [
+        chosen = [connection for user in users for connection in self.of_person(user, session_id, owner, key)]
+        others = (c for c in self._followers.get(session_id, ()) if c.user_pk not in users)
+        return chosen + [connection for connection in others if connection.authority.may_read and connection.authority.sees_all]
+
+    def of_person(self, user: int, session_id: str, owner: int, key: str) -> list[Connection]:
+        """The connections of one user that want to hear about a session."""
+        return [
             connection
-            for user in users
             for connection in self._by_user.get(user, ())
             if connection.authority.may_read and (not connection.scoped or _asked_for(connection, session_id, owner, key))
         ]
-        others = (c for c in self._followers.get(session_id, ()) if c.user_pk not in users)
-        return chosen + [connection for connection in others if connection.authority.may_read and connection.authority.sees_all]
 
 
 def _asked_for(connection: Connection, session_id: str, owner: int, key: str) -> bool:

@@ -45,7 +45,7 @@ async def missed_events(call: Call, session: Session | None, place: Place, *, li
     if isinstance(found, str):
         return Missed(epoch=epoch, resync_required=True, reason=found)
     events, cursor, more = found
-    name = SessionName(str(session.generation_id), session.key) if session else SessionName("", "")
+    name = SessionName(str(session.generation_id), session.key_for(call.user.pk)) if session else SessionName("", "")
     replayed = [wire.replayed(dict(event), name, call.connection.dialect) for event in events]
     return Missed(epoch=epoch, events=replayed, cursor=cursor, more=more)
 

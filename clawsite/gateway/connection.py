@@ -18,6 +18,7 @@ class Connection:
     caps: frozenset[str]
     connected_ms: int
     scoped: bool  # wants only the events of the sessions it follows
+    locale: str = ""  # of what the client shows, in its own words
     followed: set[str] = field(default_factory=set)  # ids of sessions it has subscribed to
     followed_keys: set[str] = field(default_factory=set)  # the same for own sessions that may not exist yet
     held: set[str] = field(default_factory=set)  # sessions whose missed events are being sent: live ones wait in the rows

@@ -8,14 +8,24 @@ from typing_extensions import TypedDict
 Stream = Literal["lifecycle", "assistant", "thinking", "toolcall", "tool", "compaction", "error"]
 
 
-class Message(TypedDict):
-    """A message of the transcript."""
+class Verdict(TypedDict):
+    """Whether a tool call was allowed, and which layer of the policy said so by which rule; none when no layer limits the tool."""
 
-    role: Literal["user", "assistant", "toolResult"]
+    allowed: bool
+    why: str
+    layer: NotRequired[str]
+    rule: NotRequired[str]
+
+
+class Message(TypedDict):
+    """A message of the transcript; or, where asked for, a notice of what happened between two of them."""
+
+    role: Literal["user", "assistant", "toolResult", "notice"]
     content: list[dict[str, Any]]
     timestamp: int
     messageId: NotRequired[str]
     runId: NotRequired[str]
+    sender: NotRequired[str]  # who asked, in a shared session
     model: NotRequired[str]
     provider: NotRequired[str]
     usage: NotRequired[dict[str, Any]]
@@ -23,6 +33,14 @@ class Message(TypedDict):
     toolCallId: NotRequired[str]
     toolName: NotRequired[str]
     isError: NotRequired[bool]
+    position: NotRequired[int]  # its place in the transcript, for paging; in history only, as what follows
+    verdict: NotRequired[Verdict]
+    startedAt: NotRequired[int]  # of a tool call
+    durationMs: NotRequired[int]  # of a tool call; of the whole run on its last message
+    notice: NotRequired[str]  # reset, compaction, fallback, aborted, failed
+    text: NotRequired[str]  # of a notice
+    prompt: NotRequired[str]  # of a notice about a message that was stopped before its run began
+    errorKind: NotRequired[str]  # of a notice about the end of a run
 
 
 class Challenge(TypedDict):
@@ -81,7 +99,10 @@ class ChatEvent(TypedDict):
 
 
 class SessionEvent(TypedDict):
-    """An event of the session's log that belongs to no run: a reset, words put in from outside."""
+    """An event of the session's log that belongs to no run: a reset, words put in from outside, a step back.
+
+    `rewind`: what comes after the message `keepThrough` (null: everything) is not part of the conversation any more.
+    """
 
     sessionKey: str
     sessionId: str
@@ -89,6 +110,8 @@ class SessionEvent(TypedDict):
     ts: int
     change: str
     message: NotRequired[Message]
+    keepThrough: NotRequired[str | None]
+    keepThroughPosition: NotRequired[int]
 
 
 class SessionsChanged(TypedDict):
@@ -96,7 +119,7 @@ class SessionsChanged(TypedDict):
 
     sessionKey: str
     sessionId: str
-    reason: Literal["created", "patched", "reset", "deleted", "members"]
+    reason: Literal["created", "patched", "reset", "deleted", "restored", "members"]
     ts: int
 
 

@@ -106,6 +106,7 @@ class ConnectParams(Wire):
     caps: list[str] = Field(default_factory=list, max_length=64)
     auth: ConnectAuth | None = None
     device: dict[str, Any] | None = None
+    locale: str | None = None  # of what the client shows, such as zh-CN
 
 
 class BadFrame(Exception):

@@ -93,6 +93,7 @@ async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runti
         dialect=dialect_of(protocol),
         caps=frozenset(params.caps),
         connected_ms=clock.now_ms(),
+        locale=params.locale or "",
         scoped=SCOPED_EVENTS in params.caps,
     )
     if known.unnoted:

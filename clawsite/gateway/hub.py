@@ -20,6 +20,7 @@ from clawsite.gateway.stream import EventOut, Stream
 from clawsite.gateway.wire import Outgoing, SessionName
 from clawsite.infra import clock
 from clawsite.infra.errors import ClawError
+from sessions_app.keys import shared_key
 
 log = logging.getLogger(__name__)
 
@@ -73,8 +74,10 @@ class Hub:
             self._advance(stream)
 
     def hear_session(self, message: dict[str, Any]) -> None:
-        """A session was made, patched, reset or deleted."""
-        self._tell_change(message, self.audience.of_session(message["session"], message["owner"], message["key"]))
+        """A session was made, patched, reset or deleted, or somebody marked it for themselves."""
+        place = message["session"], message["owner"], message["key"]
+        only = message.get("only")
+        self._tell_change(message, self.audience.of_session(*place) if only is None else self.audience.of_person(only, *place))
 
     async def hear_members(self, message: dict[str, Any]) -> None:
         """Who may see a session has changed: told to those who could see it and to those who can now."""
@@ -91,8 +94,9 @@ class Hub:
             "ts": clock.now_ms(),
         }
         outgoing = Outgoing("sessions.changed", payload, payload)
+        for_others = outgoing.about(shared_key(message["session"]))
         for connection in connections:
-            connection.take(outgoing)
+            connection.take(outgoing if connection.user_pk == message["owner"] else for_others)
 
     def _stream(self, session_id: str) -> Stream:
         stream = self._streams.get(session_id)
@@ -154,14 +158,21 @@ class Hub:
             return
         if stream.version != self.audience.version:
             stream.version = self.audience.version
-            stream.recipients = self.audience.of_session(stream.id, stream.owner, stream.name.key)
+            everybody = self.audience.of_session(stream.id, stream.owner, stream.name.key)
+            stream.recipients = [connection for connection in everybody if connection.user_pk == stream.owner]
+            stream.guests = [connection for connection in everybody if connection.user_pk != stream.owner]
         for outgoing in told:
-            for connection in stream.recipients:
-                if connection.held and stream.id in connection.held:
-                    continue
-                if connection.floors and connection.is_past(stream.id, stream.head):
-                    continue
-                connection.take(outgoing)
+            self._hand_out(stream, outgoing, stream.recipients)
+            if stream.guests:
+                self._hand_out(stream, outgoing.about(shared_key(stream.id)), stream.guests)
+
+    def _hand_out(self, stream: Stream, outgoing: Outgoing, connections: Iterable[Connection]) -> None:
+        for connection in connections:
+            if connection.held and stream.id in connection.held:
+                continue
+            if connection.floors and connection.is_past(stream.id, stream.head):
+                continue
+            connection.take(outgoing)
 
     def broadcast(self, outgoing: Outgoing, *, readers_only: bool = True) -> None:
         for connection in self.audience:

@@ -12,6 +12,7 @@ REPLY_BYTES = 768 << 10
 TICK_SECONDS = 15.0  # a client calls the connection stalled after two of these without traffic
 HEALTH_SECONDS = 60.0
 PRESENCE_PAUSE_SECONDS = 1.0  # at most one presence event in this time, however many come and go
+SEEN_SECONDS = 300.0  # how often open pages count as their browser having been seen
 RECHECK_SECONDS = 60.0  # a socket's account, token or sign-in is looked at again at least this often
 
 REQUESTS_IN_FLIGHT = 64

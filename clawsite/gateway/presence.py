@@ -85,7 +85,7 @@ class Presence:
 
     def entries(self) -> list[Entry]:
         """Newest first, one per client instance, the server's own among them."""
-        everybody = [*self._mine.values(), *(entry for _, entries in self._others.values() for entry in entries)]
+        everybody = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
         by_key = {entry["key"]: entry for entry in sorted(everybody, key=lambda entry: int(entry["ts"]))}
         newest = sorted(by_key.values(), key=lambda entry: -int(entry["ts"]))
         return [{**self._me, "ts": clock.now_ms()}, *newest[: MOST_ENTRIES - 1]]

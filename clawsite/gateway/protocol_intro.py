@@ -109,8 +109,8 @@ already in it.
 ## Differences from OpenClaw
 
 - `agent` events of stream `assistant` carry `delta` and `offset` (characters before it), not the whole text again.
-- Events are kept and can be read again; `cursor`, `epoch`, `sessionId`, `resync_required`, `nextCursor`, `activeRun` and
-  `endedRuns` are additions.
+- Events are kept and can be read again; `cursor`, `epoch`, `sessionId`, `resync_required`, `nextCursor` and
+  `activeRun` are additions.
 - Ticks come every 15 s and carry `activeSessions`.
 - Protocol 1 frames carry the session's cursor as `stateVersion`; protocols 3 and 4 have `{presence, health}` there, on the events
   of these names.

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 
+from clawsite.accounts import browsers
 from clawsite.gateway import health, limits
 from clawsite.gateway.authority import Credential, SignedOut, Standing, standing_of
 from clawsite.gateway.connection import Connection
@@ -58,6 +59,7 @@ class Runtime:
         self._health = health.unreachable("not read yet")
         self._health_read = float("-inf")
         self._active_sessions = 0
+        self._browsers_noted = self.loop.time()
         self._looks: dict[Credential, asyncio.Task[Standing | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: asyncio.Task[None] | None = None
@@ -162,12 +164,21 @@ class Runtime:
             if connection.authority.due:
                 connection.authority.doubt()
                 self.spawn(self._look_at(connection))
+        if self.loop.time() - self._browsers_noted > limits.SEEN_SECONDS:
+            self._browsers_noted = self.loop.time()
+            self.spawn(self._note_browsers())
         try:
             await self.look_at_epoch()
             self._active_sessions = await db.read(health.active_sessions)
         finally:  # a tick says that the connection lives, also while the database does not
             payload = {"ts": clock.now_ms(), "activeSessions": self._active_sessions}
             self.hub.broadcast(Outgoing("tick", payload, payload, droppable=True), readers_only=False)
+
+    async def _note_browsers(self) -> None:
+        """A browser with an open page is there, though it asks for no other."""
+        if cookies := {cookie for connection in self.hub.audience if (cookie := connection.authority.credential.cookie)}:
+            with contextlib.suppress(ClawError):  # the next time will do
+                await db.write(browsers.seen, cookies)
 
     async def look_at_epoch(self) -> None:
         """A log that was replaced has nothing to do with what this process has told: everybody starts over."""
@@ -221,6 +232,12 @@ async def running() -> Runtime:
 def begin() -> None:
     """See that it is started, without waiting for it."""
     _of_this_loop().begin()
+
+
+def online() -> int | None:
+    """How many clients are connected, over all processes; None where this process has no gateway. For any thread."""
+    runtime = _current
+    return None if runtime is None else len(runtime.presence.entries()) - 1  # without the server's own
 
 
 def _of_this_loop() -> Runtime:

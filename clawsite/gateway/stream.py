@@ -12,7 +12,21 @@ EventOut = dict[str, Any]  # an event of the log, as the bus carries it
 class Stream:
     """A session as this process has told it."""
 
-    __slots__ = ("busy", "closed", "head", "id", "name", "opened", "owner", "recipients", "touched", "version", "views", "waiting")
+    __slots__ = (
+        "busy",
+        "closed",
+        "guests",
+        "head",
+        "id",
+        "name",
+        "opened",
+        "owner",
+        "recipients",
+        "touched",
+        "version",
+        "views",
+        "waiting",
+    )
 
     def __init__(self, session_id: str, now: float) -> None:
         self.id = session_id
@@ -25,7 +39,8 @@ class Stream:
         self.busy = False  # rows are being read, and only that task delivers
         self.views: dict[int, ChatView] = {}  # unfinished runs
         self.touched = now
-        self.recipients: list[Connection] = []
+        self.recipients: list[Connection] = []  # of its owner
+        self.guests: list[Connection] = []  # of others, who know it by another key
         self.version = -1  # of the audience the recipients were chosen from
 
     def close(self) -> None:

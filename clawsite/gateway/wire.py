@@ -1,6 +1,6 @@
 """Committed events as clients read them: one event of the log becomes one or two frames, in one or both dialects. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clawsite.gateway.frames import Dialect, Encoded, encode_event
@@ -12,7 +12,7 @@ TOOL_EVENTS = "tool-events"  # the capability a client of protocol 3 or 4 declar
 
 @dataclass(frozen=True, slots=True)
 class SessionName:
-    """How clients know a session. The key is only unique among its owner's sessions; the id is unique."""
+    """How its owner's clients know a session, whose key is unique among theirs. Others call it by `shared_key`."""
 
     id: str
     key: str
@@ -37,6 +37,11 @@ class Outgoing:
             version = self.state_version if dialect == "modern" else self.classic_version
             self._encoded[dialect] = None if payload is None else encode_event(self.event, payload, state_version=version)
         return self._encoded[dialect]
+
+    def about(self, key: str) -> "Outgoing":
+        """The same for somebody who knows the session by another key."""
+        modern, classic = ({**payload, "sessionKey": key} if payload else None for payload in (self.modern, self.classic))
+        return replace(self, modern=modern, classic=classic, _encoded={})
 
 
 def log_event(event: Payload, session: SessionName) -> list[Outgoing]:

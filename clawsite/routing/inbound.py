@@ -3,20 +3,23 @@
 Every way in passes here: the socket, HTTP, connectors. A stage that ends the journey raises an exception named after why.
 """
 
-from dataclasses import dataclass, field
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agents.model_choice import choose_model, find_model, is_provider
 from agents.selectors import find_agent
 from clawsite.accounts.models import User
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from sessions_app import lanes
+from clawsite.routing.directives import Asked, Wish, read_directive
+from sessions_app import attachments, lanes
 from sessions_app.keys import DEFAULT_AGENT, main_key, parse_key
 from sessions_app.models import Session
 from sessions_app.runs import Accepted, accept_run
 from sessions_app.sessions import create_session, find_session, own_session_id
-
-STOP = "/stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,17 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenFile:
+    """A file that came with the message itself, as base64."""
+
+    name: str
+    mime_type: str
+    content: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Inbound:
-    """A message on its way in. `run_id` is the sender's idempotency key."""
+    """A message on its way in. `run_id` is the sender's idempotency key; files are attachments uploaded before, or given here."""
 
     user: User
     text: str
@@ -44,16 +56,26 @@ class Inbound:
     options: dict[str, Any] = field(default_factory=dict)
     lane: str = lanes.MAIN
     timeout_seconds: float | None = None
+    files: Sequence[str | GivenFile] = ()
 
 
 class StopAsked(Exception):
     """Not a message for the agent: the sender wants it to stop."""
 
 
+class CommandAsked(Exception):
+    """Not a message for the agent: the sender wants something of us."""
+
+    def __init__(self, command: Asked) -> None:
+        super().__init__(command.name)
+        self.command = command
+
+
 async def receive(inbound: Inbound) -> Accepted:
     """Queue a run for the message, once for each run id."""
-    _has_words(inbound)
-    _is_no_command(inbound)
+    inbound = await _understood(inbound)
+    _has_content(inbound)
+    inbound = await _with_files_kept(inbound)
     session = await db.read(_addressee, inbound.user, inbound.to)
     if session is None:
         return await db.write(_open_and_accept, inbound)
@@ -86,14 +108,56 @@ def open_session(user: User, *, key: str | None = None, agent: str = DEFAULT_AGE
     return create_session(user, key=key, agent=agent, **fields)
 
 
-def _has_words(inbound: Inbound) -> None:
-    if not inbound.text.strip():
+async def _understood(inbound: Inbound) -> Inbound:
+    """Without its directive, whose wishes are the run's now. Commands end here."""
+    match read_directive(inbound.text):
+        case Asked("stop"):
+            raise StopAsked
+        case Asked() as command:
+            raise CommandAsked(command)
+        case Wish(text, thinking=level) if level:
+            return replace(inbound, text=text, options={**inbound.options, "thinking": level})
+        case Wish(text, model=typed):
+            model = await db.read(_model_meant, typed, by_name=inbound.text.startswith("@"))
+            if model is not None:
+                return replace(inbound, text=text, options={**inbound.options, "model": model})
+    return inbound
+
+
+def _model_meant(typed: str, *, by_name: bool) -> str | None:
+    """The model's id. `@word` may just as well begin a sentence: None, unless it names a provider of ours."""
+    if by_name and find_model(typed) is None and not ("/" in typed and is_provider(typed.partition("/")[0])):
+        return None
+    return choose_model(typed)
+
+
+def _has_content(inbound: Inbound) -> None:
+    if not inbound.text.strip() and not inbound.files:
         raise InvalidRequest("the message is empty")
+    if len(inbound.files) > attachments.MOST_PER_MESSAGE:
+        raise InvalidRequest(f"a message has at most {attachments.MOST_PER_MESSAGE} attachments")
 
 
-def _is_no_command(inbound: Inbound) -> None:
-    if inbound.text.strip().lower() == STOP:
-        raise StopAsked
+async def _with_files_kept(inbound: Inbound) -> Inbound:
+    """Files that came along are stored like those uploaded before; the same one again is found, not stored twice."""
+    ids = []
+    for file in inbound.files:
+        if isinstance(file, GivenFile):
+            stored = await db.read(_stored, file)
+            row = await db.write(attachments.register, inbound.user, stored, again=True)
+            ids.append(str(row.pk))
+        else:
+            ids.append(file)
+    return replace(inbound, files=ids)
+
+
+def _stored(file: GivenFile) -> attachments.Stored:
+    _, _, content = file.content.rpartition(",")  # some clients send a data: address
+    try:
+        decoded = base64.b64decode(content, validate=True)
+    except binascii.Error:
+        raise InvalidRequest(f"the content of {file.name!r} is not base64") from None
+    return attachments.store([decoded], file.name, file.mime_type, largest=attachments.LARGEST_INLINE)
 
 
 def _open_and_accept(inbound: Inbound) -> Accepted:
@@ -102,12 +166,16 @@ def _open_and_accept(inbound: Inbound) -> Accepted:
 
 
 def _accept(inbound: Inbound, session: Session) -> Accepted:
+    options = inbound.options
+    if inbound.files:
+        ids = [file for file in inbound.files if isinstance(file, str)]
+        options = {**options, "attachments": attachments.take(inbound.user, session, ids)}
     return accept_run(
         user=inbound.user,
         session=session,
         run_id=inbound.run_id,
         prompt=inbound.text,
-        options=inbound.options,
+        options=options,
         lane=inbound.lane,
         timeout_seconds=inbound.timeout_seconds,
     )

@@ -13,11 +13,13 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='EventLog',
             fields=[
-                ('id', models.PositiveSmallIntegerField(default=1, editable=False, primary_key=True, serialize=False)),
-                ('epoch', models.CharField(max_length=16)),
-                ('mark', models.BigIntegerField(default=0)),
+                ('id', models.PositiveSmallIntegerField(default=1, editable=False, primary_key=True, serialize=False, verbose_name='id')),
+                ('epoch', models.CharField(max_length=16, verbose_name='epoch')),
+                ('mark', models.BigIntegerField(default=0, verbose_name='mark')),
             ],
             options={
+                'verbose_name': 'event log',
+                'verbose_name_plural': 'event logs',
                 'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='one_event_log')],
             },
         ),

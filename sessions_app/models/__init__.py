@@ -1,8 +1,10 @@
 """The tables of the state layer, one file a noun."""
 
+from sessions_app.models.attachment import Attachment
 from sessions_app.models.event import Event
 from sessions_app.models.event_log import EventLog
 from sessions_app.models.lane import Lane
+from sessions_app.models.mark import SessionMark
 from sessions_app.models.outbox import Outbox
 from sessions_app.models.run import Run
 from sessions_app.models.session import Session, SessionMember
@@ -10,4 +12,17 @@ from sessions_app.models.tool_call import ToolCall
 from sessions_app.models.transcript import TranscriptEntry
 from sessions_app.models.worker import Worker
 
-__all__ = ["Event", "EventLog", "Lane", "Outbox", "Run", "Session", "SessionMember", "ToolCall", "TranscriptEntry", "Worker"]
+__all__ = [
+    "Attachment",
+    "Event",
+    "EventLog",
+    "Lane",
+    "Outbox",
+    "Run",
+    "Session",
+    "SessionMark",
+    "SessionMember",
+    "ToolCall",
+    "TranscriptEntry",
+    "Worker",
+]

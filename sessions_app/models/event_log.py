@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 
 class EventLog(models.Model):
@@ -10,12 +11,14 @@ class EventLog(models.Model):
 
     ROW = 1
 
-    id = models.PositiveSmallIntegerField(primary_key=True, default=ROW, editable=False)
-    epoch = models.CharField(max_length=16)
+    id = models.PositiveSmallIntegerField(_("id"), primary_key=True, default=ROW, editable=False)
+    epoch = models.CharField(_("epoch"), max_length=16)
     # Raised about once a minute, by nothing but time: a database that has a lower one than was seen is an older one.
-    mark = models.BigIntegerField(default=0)
+    mark = models.BigIntegerField(_("mark"), default=0)
 
     class Meta:
+        verbose_name = _("event log")
+        verbose_name_plural = _("event logs")
         constraints = [models.CheckConstraint(condition=Q(id=1), name="one_event_log")]
 
     def __str__(self) -> str:

@@ -1,12 +1,17 @@
 """A lane caps how many runs of one kind go on at once in the whole installation."""
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class Lane(models.Model):
-    name = models.CharField(max_length=16, primary_key=True)
-    max_running = models.PositiveIntegerField()
-    warn_after_seconds = models.FloatField(default=10, help_text="A run that waits longer is reported")
+    name = models.CharField(_("name"), max_length=16, primary_key=True)
+    max_running = models.PositiveIntegerField(_("at most at once"))
+    warn_after_seconds = models.FloatField(_("warn after (s)"), default=10, help_text=_("A run that waits longer is reported"))
+
+    class Meta:
+        verbose_name = _("lane")
+        verbose_name_plural = _("lanes")
 
     def __str__(self) -> str:
         return self.name

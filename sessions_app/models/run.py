@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.db import models
 from django.db.models import Q, UniqueConstraint
+from django.utils.translation import gettext_lazy as _
 
 from sessions_app.models.session import Session
 
@@ -21,12 +22,12 @@ class Run(models.Model):
     """One request being worked on. `run_id` is the idempotency key its owner chose."""
 
     class Status(models.TextChoices):
-        ACCEPTED = "accepted"
-        RUNNING = "running"
-        WAITING = "waiting"  # parked on an approval or on children; holds no worker and no lane slot
-        COMPLETED = "completed"
-        FAILED = "error"  # the word clients already know
-        ABORTED = "aborted"
+        ACCEPTED = "accepted", _("Accepted")
+        RUNNING = "running", _("Running")
+        WAITING = "waiting", _("Waiting")  # parked on an approval or on children; holds no worker and no lane slot
+        COMPLETED = "completed", _("Completed")
+        FAILED = "error", _("Failed")  # the word clients already know
+        ABORTED = "aborted", _("Aborted")
 
     ENTERED_FROM = {
         Status.RUNNING: [Status.ACCEPTED, Status.WAITING, Status.RUNNING],  # the last: rescue from a dead worker
@@ -37,55 +38,62 @@ class Run(models.Model):
     }
     UNFINISHED = [Status.ACCEPTED, Status.RUNNING, Status.WAITING]
     ENDED = [Status.COMPLETED, Status.FAILED, Status.ABORTED]
+    WITHDRAWN = "withdrawn"  # reason of one whose message was taken back before its turn: as if it had never been said
 
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="runs")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_runs")
-    generation = models.PositiveIntegerField(default=1)
-    run_id = models.CharField(max_length=200)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="runs", verbose_name=_("session"))
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_runs", verbose_name=_("owner"))
+    generation = models.PositiveIntegerField(_("generation"), default=1)
+    run_id = models.CharField(_("run id"), max_length=200)
     request_hash = models.CharField(
-        max_length=64, help_text="SHA-256 of the request body: another body under the same key is a conflict"
+        _("request hash"), max_length=64, help_text=_("SHA-256 of the request body: another body under the same key is a conflict")
     )
-    lane = models.CharField(max_length=16, default="main")
-    prompt = models.TextField(blank=True)
+    lane = models.CharField(_("lane"), max_length=16, default="main")
+    prompt = models.TextField(_("prompt"), blank=True)
     options = models.JSONField(
-        default=dict, blank=True, help_text="Per-run wishes: model, thinking, extraSystemPrompt, attachments"
+        _("options"), default=dict, blank=True, help_text=_("Per-run wishes: model, thinking, extraSystemPrompt, attachments")
     )
 
-    status = models.CharField(max_length=16, choices=Status.choices, default=Status.ACCEPTED)
+    status = models.CharField(_("status"), max_length=16, choices=Status.choices, default=Status.ACCEPTED)
     reason = models.CharField(
-        max_length=64, blank=True, help_text="Why it ended or waits: timeout, poisoned, rpc, a failure kind, …"
+        _("reason"), max_length=64, blank=True, help_text=_("Why it ended or waits: timeout, poisoned, rpc, a failure kind, …")
     )
-    error = models.TextField(blank=True, help_text="Said to the user when status is error")
+    error = models.TextField(_("error"), blank=True, help_text=_("Said to the user when status is error"))
 
     # Times of the lease are database time, in seconds since 1970, so that no two clocks are compared.
-    lease_token = models.BigIntegerField(default=0, help_text="Fence: raised by every claim; every write of a worker names it")
-    lease_until = models.FloatField(null=True, blank=True)
-    worker = models.CharField(max_length=64, blank=True)
-    ready_at = models.FloatField(null=True, blank=True, help_text="A waiting run may go on")
-    abort_requested_at = models.FloatField(null=True, blank=True)
-    abort_reason = models.CharField(max_length=64, blank=True)
-    rescues = models.PositiveSmallIntegerField(default=0)
-    running_seconds = models.FloatField(default=0, help_text="Time spent running in earlier leases; waiting does not count")
-    claimed_at = models.FloatField(null=True, blank=True)
+    lease_token = models.BigIntegerField(
+        _("lease token"), default=0, help_text=_("Fence: raised by every claim; every write of a worker names it")
+    )
+    lease_until = models.FloatField(_("lease until"), null=True, blank=True)
+    worker = models.CharField(_("worker"), max_length=64, blank=True)
+    ready_at = models.FloatField(_("may go on since"), null=True, blank=True, help_text=_("A waiting run may go on"))
+    abort_requested_at = models.FloatField(_("asked to stop"), null=True, blank=True)
+    abort_reason = models.CharField(_("why it was stopped"), max_length=64, blank=True)
+    rescues = models.PositiveSmallIntegerField(_("rescues"), default=0)
+    running_seconds = models.FloatField(
+        _("seconds running"), default=0, help_text=_("Time spent running in earlier leases; waiting does not count")
+    )
+    claimed_at = models.FloatField(_("claimed"), null=True, blank=True)
     timeout_seconds = models.FloatField(
-        null=True, blank=True, help_text="Asked for with the run; empty: the agent's or the installation's"
+        _("time-out (s)"), null=True, blank=True, help_text=_("Asked for with the run; empty: the agent's or the installation's")
     )
 
-    seq = models.PositiveIntegerField(default=0, help_text="Last number given to an event of this run")
-    steps = models.PositiveIntegerField(default=0, help_text="Transcript entries of this run")
+    seq = models.PositiveIntegerField(_("last event"), default=0, help_text=_("Last number given to an event of this run"))
+    steps = models.PositiveIntegerField(_("steps"), default=0, help_text=_("Transcript entries of this run"))
 
-    model = models.CharField(max_length=200, blank=True)
-    input_tokens = models.BigIntegerField(default=0)
-    output_tokens = models.BigIntegerField(default=0)
-    cost_microusd = models.BigIntegerField(default=0)
+    model = models.CharField(_("model"), max_length=200, blank=True)
+    input_tokens = models.BigIntegerField(_("input tokens"), default=0)
+    output_tokens = models.BigIntegerField(_("output tokens"), default=0)
+    cost_microusd = models.BigIntegerField(_("cost (millionths of a dollar)"), default=0)
 
-    accepted_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True, blank=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
+    accepted_at = models.DateTimeField(_("accepted"))
+    started_at = models.DateTimeField(_("started"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
 
     objects = RunQuerySet.as_manager()
 
     class Meta:
+        verbose_name = _("run")
+        verbose_name_plural = _("runs")
         constraints = [
             UniqueConstraint(fields=["owner", "run_id"], name="one_run_per_owner_and_key"),
             UniqueConstraint(fields=["session"], condition=Q(status__in=["running", "waiting"]), name="one_run_has_the_turn"),
@@ -98,6 +106,8 @@ class Run(models.Model):
             models.Index(fields=["lane", "id"], condition=Q(status="accepted"), name="run_queued"),
             models.Index(fields=["lane", "owner"], condition=Q(status="running"), name="run_running"),
             models.Index(fields=["owner", "-id"], name="run_by_owner"),
+            models.Index(fields=["session", "id"], condition=Q(steps=0, status__in=["aborted", "error"]), name="run_never_begun"),
+            models.Index(fields=["accepted_at"], name="run_by_day"),  # what was used in the last days
         ]
 
     def __str__(self) -> str:

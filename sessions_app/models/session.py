@@ -1,12 +1,17 @@
 """A conversation: whose it is, with which agent, and how far its event log and transcript have come."""
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q, UniqueConstraint
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.keys import shared_key
+from sessions_app.search_words import title_words
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
@@ -24,43 +29,56 @@ class SessionQuerySet(models.QuerySet["Session"]):
 class Session(models.Model):
     """Identity is the UUID; `key` is unique per owner, so `agent:main:main` is another session for each user."""
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
     # No index of its own: both below begin with the owner, and SQLite would count by the worse one.
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_sessions", db_index=False)
-    key = models.CharField(max_length=512)
-    agent = models.CharField(max_length=64, help_text="Slug of the agent; no foreign key, transcripts outlive agents")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_sessions", db_index=False, verbose_name=_("owner")
+    )
+    key = models.CharField(_("key"), max_length=512)
+    agent = models.CharField(
+        _("agent"), max_length=64, help_text=_("Slug of the agent; no foreign key, transcripts outlive agents")
+    )
     # The wire's sessionId: a reset starts a new generation, to which runs are bound.
-    generation = models.PositiveIntegerField(default=1)
-    generation_id = models.UUIDField(default=uuid.uuid4, unique=True)
+    generation = models.PositiveIntegerField(_("generation"), default=1)
+    generation_id = models.UUIDField(_("generation id"), default=uuid.uuid4, unique=True)
 
     # Both counters move only by UPDATE … RETURNING in the transaction that uses the new values.
-    cursor = models.BigIntegerField(default=0, help_text="Last number given to an event of this session")
-    entry_count = models.PositiveIntegerField(default=0, help_text="Last position given to a transcript entry")
+    cursor = models.BigIntegerField(_("cursor"), default=0, help_text=_("Last number given to an event of this session"))
+    entry_count = models.PositiveIntegerField(_("entries"), default=0, help_text=_("Last position given to a transcript entry"))
 
-    title = models.CharField(max_length=200, blank=True)
-    label = models.CharField(max_length=512, blank=True)
-    model = models.CharField(max_length=200, blank=True, help_text="Overrides the agent's model")
-    thinking_level = models.CharField(max_length=16, blank=True)
-    verbose_level = models.CharField(max_length=16, blank=True)
-    settings = models.JSONField(default=dict, blank=True, help_text="Further patchable fields, by wire name")
-    channel = models.CharField(max_length=32, default="webchat")
-    origin = models.JSONField(default=dict, blank=True)
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    label = models.CharField(_("label"), max_length=512, blank=True)
+    title_words = models.TextField(
+        _("title words"), blank=True, editable=False, help_text=_("Title and label as the search knows them")
+    )
+    model = models.CharField(_("model"), max_length=200, blank=True, help_text=_("Overrides the agent's model"))
+    thinking_level = models.CharField(_("thinking level"), max_length=16, blank=True)
+    verbose_level = models.CharField(_("verbose level"), max_length=16, blank=True)
+    settings = models.JSONField(_("settings"), default=dict, blank=True, help_text=_("Further patchable fields, by wire name"))
+    channel = models.CharField(_("channel"), max_length=32, default="webchat")
+    origin = models.JSONField(_("origin"), default=dict, blank=True)
 
-    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children")
-    spawn_depth = models.PositiveSmallIntegerField(default=0)
-    forked_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="forks")
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children", verbose_name=_("parent")
+    )
+    spawn_depth = models.PositiveSmallIntegerField(_("spawn depth"), default=0)
+    forked_from = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="forks", verbose_name=_("forked from")
+    )
 
-    input_tokens = models.BigIntegerField(default=0)
-    output_tokens = models.BigIntegerField(default=0)
-    cost_microusd = models.BigIntegerField(default=0)
+    input_tokens = models.BigIntegerField(_("input tokens"), default=0)
+    output_tokens = models.BigIntegerField(_("output tokens"), default=0)
+    cost_microusd = models.BigIntegerField(_("cost (millionths of a dollar)"), default=0)
 
-    created_at = models.DateTimeField(default=timezone.now)
-    updated_at = models.DateTimeField(default=timezone.now)
-    deleted_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    updated_at = models.DateTimeField(_("updated"), default=timezone.now)
+    deleted_at = models.DateTimeField(_("deleted"), null=True, blank=True)
 
     objects = SessionQuerySet.as_manager()
 
     class Meta:
+        verbose_name = _("session")
+        verbose_name_plural = _("sessions")
         constraints = [
             UniqueConstraint(fields=["owner", "key"], condition=Q(deleted_at__isnull=True), name="one_session_per_owner_and_key"),
         ]
@@ -71,20 +89,33 @@ class Session(models.Model):
     def __str__(self) -> str:
         return self.key
 
+    def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
+        """The words to search for follow the title; a run's first prompt sets both in its own statement."""
+        if update_fields is None or {"title", "label"} & set(update_fields):
+            self.title_words = title_words(self.title, self.label)
+            update_fields = update_fields and {*update_fields, "title_words"}
+        super().save(*args, update_fields=update_fields, **kwargs)
+
+    def key_for(self, user_pk: int) -> str:
+        """Its key for its owner; a name of its own for everybody else."""
+        return self.key if self.owner_id == user_pk else shared_key(self.id)
+
 
 class SessionMember(models.Model):
     """Somebody else who may see a session, or also write in it."""
 
     class Role(models.TextChoices):
-        VIEWER = "viewer"
-        WRITER = "writer"
+        VIEWER = "viewer", _("Viewer")
+        WRITER = "writer", _("Writer")
 
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="members")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="members", verbose_name=_("session"))
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", verbose_name=_("user"))
+    role = models.CharField(_("role"), max_length=16, choices=Role.choices, default=Role.VIEWER)
 
     class Meta:
+        verbose_name = _("member")
+        verbose_name_plural = _("members")
         constraints = [UniqueConstraint(fields=["session", "user"], name="one_membership_per_user")]
 
     def __str__(self) -> str:
-        return f"{self.user} in {self.session}"
+        return f"{self.user} · {self.session}"

@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import UniqueConstraint
+from django.utils.translation import gettext_lazy as _
 
 from sessions_app.models.run import Run
 from sessions_app.models.session import Session
@@ -9,36 +10,38 @@ from sessions_app.models.session import Session
 
 class ToolCall(models.Model):
     class Status(models.TextChoices):
-        ALLOWED = "allowed"
-        REFUSED = "refused"
-        WAITING = "waiting"  # undecided: the run parks on it
-        STARTED = "started"  # committed before it begins
-        FINISHED = "finished"
-        FAILED = "failed"
-        INTERRUPTED = "interrupted"  # in flight when its worker died: outcome unknown, never repeated by us
+        ALLOWED = "allowed", _("Allowed")
+        REFUSED = "refused", _("Refused")
+        WAITING = "waiting", _("Waiting")  # undecided: the run parks on it
+        STARTED = "started", _("Started")  # committed before it begins
+        FINISHED = "finished", _("Finished")
+        FAILED = "failed", _("Failed")
+        INTERRUPTED = "interrupted", _("Interrupted")  # in flight when its worker died: outcome unknown, never repeated by us
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tool_calls")
-    call_id = models.CharField(max_length=200)
-    position = models.PositiveIntegerField(help_text="Order in which the model asked, over the whole run")
-    name = models.CharField(max_length=128)
-    arguments = models.JSONField(default=dict)
-    status = models.CharField(max_length=16, choices=Status.choices)
-    lease_token = models.BigIntegerField(help_text="The claim under which it was authorised or started")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls", verbose_name=_("run"))
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tool_calls", verbose_name=_("session"))
+    call_id = models.CharField(_("call id"), max_length=200)
+    position = models.PositiveIntegerField(_("position"), help_text=_("Order in which the model asked, over the whole run"))
+    name = models.CharField(_("name"), max_length=128)
+    arguments = models.JSONField(_("arguments"), default=dict)
+    status = models.CharField(_("status"), max_length=16, choices=Status.choices)
+    lease_token = models.BigIntegerField(_("lease token"), help_text=_("The claim under which it was authorised or started"))
 
     # The whole question and answer, so that "why was this refused?" can be asked years later.
-    query = models.JSONField(default=dict)
-    verdict = models.JSONField(default=dict)
-    policy_version = models.PositiveIntegerField(default=0)
-    refused_by = models.CharField(max_length=32, blank=True, help_text="Layer that refused it")
+    query = models.JSONField(_("query"), default=dict)
+    verdict = models.JSONField(_("verdict"), default=dict)
+    policy_version = models.PositiveIntegerField(_("policy version"), default=0)
+    refused_by = models.CharField(_("refused by"), max_length=32, blank=True, help_text=_("Layer that refused it"))
 
-    result = models.JSONField(null=True, blank=True)
-    is_error = models.BooleanField(default=False)
-    created_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True, blank=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
+    result = models.JSONField(_("result"), null=True, blank=True)
+    is_error = models.BooleanField(_("error"), default=False)
+    created_at = models.DateTimeField(_("created"))
+    started_at = models.DateTimeField(_("started"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
 
     class Meta:
+        verbose_name = _("tool call")
+        verbose_name_plural = _("tool calls")
         constraints = [
             UniqueConstraint(fields=["run", "call_id"], name="one_row_per_call"),
             UniqueConstraint(fields=["run", "position"], name="one_call_per_position"),

@@ -1,7 +1,8 @@
 """The transcript: linear, append-only, and the journal a run is continued from."""
 
 from django.db import models
-from django.db.models import UniqueConstraint
+from django.db.models import Q, UniqueConstraint
+from django.utils.translation import gettext_lazy as _
 
 from sessions_app.models.run import Run
 from sessions_app.models.session import Session
@@ -9,32 +10,41 @@ from sessions_app.models.session import Session
 
 class TranscriptEntry(models.Model):
     class Kind(models.TextChoices):
-        MESSAGE = "message"  # role user or assistant
-        TOOL_RESULT = "tool_result"
-        COMPACTION = "compaction"
-        SESSION = "session"  # a mark: reset, model changed
+        MESSAGE = "message", _("Message")  # role user or assistant
+        TOOL_RESULT = "tool_result", _("Tool Result")
+        COMPACTION = "compaction", _("Compaction")
+        SESSION = "session", _("Session")  # a mark: reset, model changed
+        REWIND = "rewind", _("Rewind")  # what stands between `keep_through` and here is not shown any more
 
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="entries")
-    generation = models.PositiveIntegerField(default=1)
-    position = models.PositiveIntegerField()
-    kind = models.CharField(max_length=16, choices=Kind.choices)
-    role = models.CharField(max_length=16, blank=True)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="entries", verbose_name=_("session"))
+    generation = models.PositiveIntegerField(_("generation"), default=1)
+    position = models.PositiveIntegerField(_("position"))
+    kind = models.CharField(_("kind"), max_length=16, choices=Kind.choices)
+    role = models.CharField(_("role"), max_length=16, blank=True)
     # Wire form of the message's content: [{"type": "text", "text": …}, {"type": "toolCall", …}, …]
-    content = models.JSONField(default=list)
-    text = models.TextField(blank=True, help_text="The plain words of the content, for previews and search")
-    message_id = models.CharField(max_length=32)
-    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="entries")
-    step = models.PositiveIntegerField(null=True, blank=True, help_text="Place in the run: a finished step is never repeated")
+    content = models.JSONField(_("content"), default=list)
+    text = models.TextField(_("text"), blank=True, help_text=_("The plain words of the content, for previews and search"))
+    message_id = models.CharField(_("message id"), max_length=32)
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="entries", verbose_name=_("run"))
+    step = models.PositiveIntegerField(
+        _("step"), null=True, blank=True, help_text=_("Place in the run: a finished step is never repeated")
+    )
     # provider, model, usage, stopReason, toolCallId, toolName, isError, label: whatever the kind needs
-    meta = models.JSONField(default=dict, blank=True)
-    created_at = models.DateTimeField()
+    meta = models.JSONField(_("meta"), default=dict, blank=True)
+    keep_through = models.PositiveIntegerField(
+        _("keep through"), null=True, blank=True, help_text=_("Of a rewind: the last position that stays")
+    )
+    created_at = models.DateTimeField(_("created"))
 
     class Meta:
-        verbose_name_plural = "transcript entries"
+        verbose_name = _("transcript entry")
+        verbose_name_plural = _("transcript entries")
         constraints = [
             UniqueConstraint(fields=["session", "position"], name="one_entry_per_position"),
             UniqueConstraint(fields=["run", "step"], name="one_entry_per_step"),
         ]
+        # Asked for every entry that is read, and nearly always empty.
+        indexes = [models.Index(fields=["session", "position"], condition=Q(kind="rewind"), name="entry_rewind")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.position}"

@@ -1,19 +1,24 @@
 """A worker process and how to tell that it is gone."""
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class Worker(models.Model):
-    id = models.CharField(max_length=64, primary_key=True)
-    host = models.CharField(max_length=200, blank=True)
+    id = models.CharField(_("id"), max_length=64, primary_key=True)
+    host = models.CharField(_("host"), max_length=200, blank=True)
     # Boot id, pid and start time name one process of one host for good: if no such process is there, it is dead.
-    boot_id = models.CharField(max_length=64, blank=True)
-    pid = models.PositiveIntegerField()
-    process_started = models.CharField(max_length=32, blank=True)
-    started_at = models.DateTimeField()
-    heartbeat_at = models.FloatField(help_text="Database time, seconds since 1970")
-    draining = models.BooleanField(default=False)
-    version = models.CharField(max_length=32, blank=True)
+    boot_id = models.CharField(_("boot id"), max_length=64, blank=True)
+    pid = models.PositiveIntegerField(_("process id"))
+    process_started = models.CharField(_("process started"), max_length=32, blank=True)
+    started_at = models.DateTimeField(_("started"))
+    heartbeat_at = models.FloatField(_("last heartbeat"), help_text=_("Database time, seconds since 1970"))
+    draining = models.BooleanField(_("draining"), default=False)
+    version = models.CharField(_("version"), max_length=32, blank=True)
+
+    class Meta:
+        verbose_name = _("worker")
+        verbose_name_plural = _("workers")
 
     def __str__(self) -> str:
         return self.id

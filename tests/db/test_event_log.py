@@ -10,6 +10,7 @@ from clawsite.gateway.catch_up import BEGINNING, Place, _place, _read
 from clawsite.gateway.fanout import _cursor_before
 from clawsite.infra import clock, db
 from sessions_app import epoch, retention, runs, selectors, sessions
+from sessions_app.history import history
 from sessions_app.models import Event, EventLog, Run, Session, TranscriptEntry
 from tests.db.test_state import accept, claim, complete
 
@@ -187,7 +188,7 @@ async def test_a_session_whose_events_are_all_gone_goes_on(user, session_of):
     assert _place(session, Place(BEGINNING, None))[1] == 3
     assert "no longer kept" in _place(session, Place(2, None))[1]
     assert _cursor_before(str(session.id), clock.now_ms()) == 3
-    page = selectors.history(session, limit=10)
+    page = history(session, limit=10)
     assert (page.cursor, page.active, [message["role"] for message in page.messages]) == (3, None, ["user"])
     ran(user, session, "k2")
     events, cursor, more = _read(session, Place(3, None), 10)[1]

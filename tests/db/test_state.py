@@ -7,6 +7,7 @@ from django.db import connection, transaction
 
 from clawsite.infra.errors import Conflict, NotFound, QueueFull
 from sessions_app import queue, runs, selectors, sessions, sql, tool_calls
+from sessions_app.history import QUEUED_CHARACTERS, history
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Lane, Run, Session, TranscriptEntry
 from sessions_app.transcript import model_history
@@ -314,4 +315,4 @@ def test_a_run_can_be_asked_for_after_its_session_was_deleted(user, person, sess
 def test_long_prompts_that_wait_do_not_fill_a_reply(user, session_of):
     session = session_of(user)
     accept(user, session, "k1", "y" * 100_000)
-    assert len(selectors.history(session, limit=10).queued[0]["text"]) == selectors.QUEUED_CHARACTERS
+    assert len(history(session, limit=10).queued[0]["text"]) == QUEUED_CHARACTERS

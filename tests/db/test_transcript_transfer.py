@@ -138,7 +138,7 @@ def test_a_session_in_which_something_was_said_is_left_alone(user, session_of):
     sessions.reset_session(user, session)
     with pytest.raises(Conflict, match="has been used"):
         import_transcript(user, "agent:main:main", file_of(*SENT))
-    assert TranscriptEntry.objects.get().text == "hello"
+    assert TranscriptEntry.objects.get(kind="message").text == "hello"
 
 
 def test_a_session_with_a_queued_prompt_is_left_alone(user, session_of):

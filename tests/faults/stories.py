@@ -101,24 +101,27 @@ def _finish(claimed: Claimed, message: str, say: bool) -> None:
 
 
 @contextmanager
-def failing_commit() -> Iterator[None]:
-    """The disk fills up in the very moment of the commit."""
+def failing_commit() -> Iterator[threading.Event]:
+    """The disk fills up in the very moment of the commit; -> that it has been tried."""
     commit = BaseDatabaseWrapper._commit
+    tried = threading.Event()
 
     def fail(self: BaseDatabaseWrapper) -> None:
+        tried.set()
         raise OperationalError("database or disk is full")
 
     BaseDatabaseWrapper._commit = fail
     try:
-        yield
+        yield tried
     finally:
         BaseDatabaseWrapper._commit = commit
 
 
 async def a_commit_fails(story: Story) -> None:
     session = story.session()
-    with failing_commit():
+    with failing_commit() as tried:
         await story.send(session, f"{session.key}-1")
+        await asyncio.to_thread(tried.wait, 20)  # code with a fault answers before
 
 
 async def many_send_the_same(story: Story) -> None:

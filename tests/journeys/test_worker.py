@@ -58,7 +58,8 @@ async def test_thinking_is_told_and_stored_apart_from_the_answer(workshop: Works
     thought = "".join(event.data["delta"] for event in events_of(run) if event.stream == "thinking")
     stored = run.entries.get(role="assistant").content
     assert thought
-    assert stored[0] == {"type": "thinking", "thinking": thought}
+    assert (stored[0]["type"], stored[0]["thinking"]) == ("thinking", thought)
+    assert stored[0]["durationMs"] >= 0
 
 
 async def test_tools_are_used_and_their_results_go_back_to_the_model(workshop: Workshop):

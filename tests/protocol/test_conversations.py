@@ -22,6 +22,8 @@ async def test_conversation(lines, sockets, hand, settings, person, token_of, co
         "person": token_of(somebody),
         "reader": token_of(somebody, "operator.read"),
         "auditor": token_of(auditor),
+        "stranger": token_of(person(name="stranger")),
+        "operator": token_of(person("User", "Operator", name="operator")),
         "cookie": cookie_of(somebody),
         "origin": ORIGIN,
         "foreign": ORIGIN.replace("8765", "3000"),

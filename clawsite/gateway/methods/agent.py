@@ -1,23 +1,46 @@
 """`agent` starts a run and answers twice; `agent.wait` waits for one."""
 
 import asyncio
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired, Self
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import IdempotencyKey, ToSession, order_of_session
+from clawsite.gateway.addressing import Id, IdempotencyKey, ToSession, order_of_session
 from clawsite.gateway.errors import Answered
 from clawsite.gateway.registry import Call, Followed, Params, method
 from clawsite.gateway.run_waits import end_of_run
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import Inbound, StopAsked, receive
+from clawsite.routing.inbound import CommandAsked, GivenFile, Inbound, StopAsked, receive
 from sessions_app import selectors
+from sessions_app.attachments import MOST_PER_MESSAGE
 from sessions_app.models import Run
 from sessions_app.runs import Accepted
 from sessions_app.selectors import RunState
+
+
+class AttachmentParams(BaseModel):
+    """The `id` of an upload, or the file itself: `content` as base64 (at most 5,000,000 bytes decoded) with its `fileName`."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+    id: Id | None = None
+    type: str | None = Field(None, max_length=64)  # OpenClaw's clients say "image" or "file"; the bytes decide
+    mime_type: str | None = Field(None, max_length=100)
+    file_name: str | None = Field(None, max_length=1000)
+    content: str | None = Field(None, min_length=1, max_length=7_000_000)
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.id is None) == (self.content is None):
+            raise ValueError("give either the id of an upload or the content of a file")
+        return self
+
+    def file(self) -> str | GivenFile:
+        return self.id or GivenFile(self.file_name or "file", self.mime_type or "", self.content or "")
 
 
 class RunWishes(ToSession):
@@ -27,15 +50,15 @@ class RunWishes(ToSession):
     idempotency_key: IdempotencyKey
     thinking: str | None = Field(None, max_length=16)
     model: str | None = Field(None, max_length=200)
-    attachments: list[dict[str, Any]] = Field(default_factory=list)
+    attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MOST_PER_MESSAGE)
     deliver: bool | None = None  # answers go to this session and to whoever follows it
 
     def inbound(self, call: Call, *, timeout: float | None, **options: Any) -> Inbound:
-        if self.attachments:
-            raise InvalidRequest("attachments are not accepted yet; put the text into the message")
         wishes = {"thinking": self.thinking, "model": self.model, **options}
         given = {name: value for name, value in wishes.items() if value}
-        return Inbound(call.user, self.message, self.idempotency_key, self.address, given, timeout_seconds=timeout or None)
+        files = [attachment.file() for attachment in self.attachments]
+        to = self.address
+        return Inbound(call.user, self.message, self.idempotency_key, to, given, timeout_seconds=timeout or None, files=files)
 
 
 class AgentParams(RunWishes):
@@ -73,6 +96,8 @@ async def agent(call: Call, params: AgentParams) -> AgentAnswer | Followed[Agent
         accepted = await receive(inbound)
     except StopAsked:
         raise InvalidRequest("/stop is for chat.send; use chat.abort") from None
+    except CommandAsked as asked:
+        raise InvalidRequest(f"/{asked.command.name} is for chat.send; to send it as words, begin with a blank") from None
     if accepted.status in Run.ENDED:
         return final_answer(await db.read(selectors.run_state, call.user, accepted.run_id), call.connection.protocol)
     first = AgentAnswer(

@@ -82,7 +82,7 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     """
     connection, hub = call.connection, call.runtime.hub
     session = await db.read(find_or_none, call.user, params.address)
-    key, session_id = (session.key, str(session.generation_id)) if session else (params.address.own_key(), None)
+    key, session_id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (params.address.own_key(), None)
     answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
     start: int | str | None = None
     if params.from_state_version is None:
@@ -94,7 +94,7 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     if session is None:
         hub.audience.follow_key(connection, key)
         return {**answer, "cursor": 0}
-    row_id, name = str(session.id), SessionName(str(session.generation_id), session.key)
+    row_id, name = str(session.id), SessionName(str(session.generation_id), key)
     if not isinstance(start, int):
         return {**answer, "cursor": await _follow_from_now(call, row_id)}
     if row_id in connection.held:

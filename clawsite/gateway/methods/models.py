@@ -1,12 +1,11 @@
 """Which agents there are, and which models they could use."""
 
-import os
 from typing import Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from agents.providers.catalog import available_models
+from agents.model_choice import offered_models
 from agents.selectors import list_agents
 from clawsite.gateway.addressing import Id
 from clawsite.gateway.registry import Call, Nothing, Params, method
@@ -46,8 +45,7 @@ async def models_list(call: Call, params: ModelsParams) -> ModelsAnswer:
 
 
 def _models() -> list[Model]:
-    in_use = [agent.model for agent in list_agents() if agent.model]
-    return [Model(**row) for row in available_models(os.environ, in_use)]
+    return [Model(**row) for row in offered_models()]
 
 
 class Agent(TypedDict):

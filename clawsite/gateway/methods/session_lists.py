@@ -7,13 +7,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway import limits
-from clawsite.gateway.addressing import Cursor, Id, Key
+from clawsite.gateway.addressing import Cursor, Id, Key, address_of
 from clawsite.gateway.defaults import default_model
 from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import clock, db
-from clawsite.infra.errors import ClawError
-from clawsite.routing.inbound import Address, find_or_none
+from clawsite.infra.errors import ClawError, NotFound
+from clawsite.routing.inbound import find_or_none
 from sessions_app import selectors
 
 Row = dict[str, Any]
@@ -27,6 +27,8 @@ class ListParams(Params):
     label: str = Field("", max_length=512)
     active_minutes: int | None = Field(None, ge=1, le=5_256_000)
     spawned_by: Key | None = None
+    archived: bool = False  # true: only those that the caller has archived
+    own: bool = False  # true: without those that nobody shares with the caller, who may see them by office
     include_last_message: bool = False
     include_derived_titles: bool = True  # they always are
     include_global: bool = True  # there are none, here and below
@@ -47,11 +49,14 @@ class ListAnswer(TypedDict):
 
 @method("sessions.list", scope=Scope.READ)
 async def list_(call: Call, params: ListParams) -> ListAnswer:
-    """The sessions one may see, last used first."""
+    """The sessions one may see: those one has pinned, the last pinned first, then the last used first."""
     return await db.read(_list, call, params)
 
 
 def _list(call: Call, params: ListParams) -> ListAnswer:
+    parent = find_or_none(call.user, address_of(params.spawned_by, None, None)) if params.spawned_by else None
+    if params.spawned_by and parent is None:
+        raise NotFound(f"there is no session {params.spawned_by!r}")
     page = selectors.list_sessions(
         call.user,
         limit=params.limit,
@@ -60,8 +65,10 @@ def _list(call: Call, params: ListParams) -> ListAnswer:
         agent=params.agent_id or "",
         label=params.label,
         active_minutes=params.active_minutes,
-        spawned_by=params.spawned_by or "",
+        parent=parent,
         include_last=params.include_last_message,
+        archived=params.archived,
+        own=params.own,
     )
     rows = fitting(page.rows)
     reached = params.offset + len(rows)
@@ -114,7 +121,7 @@ def _previews(call: Call, params: PreviewParams) -> list[Preview]:
     previews = []
     for key in params.keys[:64]:
         try:
-            session = find_or_none(call.user, Address(key))
+            session = find_or_none(call.user, address_of(key, None, None))
         except ClawError:
             previews.append(Preview(key=key, status="error", items=[]))
             continue

@@ -6,14 +6,14 @@ from typing import Any, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import ByKey, Id, Key, found
+from clawsite.gateway.addressing import ByKey, Id, Key, address_of, found
 from clawsite.gateway.defaults import default_model
 from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
 from clawsite.routing.inbound import Address, find_or_none, open_session
-from sessions_app import selectors, sessions
+from sessions_app import marks, selectors, sessions
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
 
@@ -28,8 +28,12 @@ class SessionAnswer(TypedDict):
     entry: Row
 
 
-def _answer(session: Session) -> SessionAnswer:
-    return SessionAnswer(ok=True, key=session.key, sessionId=str(session.generation_id), entry=selectors.session_row(session))
+async def answer_of(call: Call, session: Session) -> SessionAnswer:
+    """The session as the caller's list shows it."""
+    noted = await db.read(marks.facts, call.user, [session])
+    key = session.key_for(call.user.pk)
+    entry = {**selectors.session_row(session), "key": key, **noted[session.pk]}
+    return SessionAnswer(ok=True, key=key, sessionId=str(session.generation_id), entry=entry)
 
 
 class CreateParams(Params):
@@ -56,7 +60,8 @@ async def create(call: Call, params: CreateParams) -> SessionAnswer:
     if address.agent and address.agent != agent:
         raise InvalidRequest(f"session key {key!r} belongs to agent {agent!r}, not {address.agent!r}")
     # A partial, because `key` of db.write is the session to lock.
-    return _answer(await db.write(partial(open_session, call.user, key=key if params.key else None, agent=agent, **fields)))
+    made = await db.write(partial(open_session, call.user, key=key if params.key else None, agent=agent, **fields))
+    return await answer_of(call, made)
 
 
 class ResolveParams(Params):
@@ -84,8 +89,8 @@ async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
     if params.label is not None:
         session = await db.read(_by_label, call, params.label, params.agent_id)
     else:
-        session = await found(call, Address(params.key or "", params.session_id or "", params.agent_id or ""))
-    return ResolveAnswer(ok=True, key=session.key, sessionId=str(session.generation_id))
+        session = await found(call, address_of(params.key, params.session_id, params.agent_id))
+    return ResolveAnswer(ok=True, key=session.key_for(call.user.pk), sessionId=str(session.generation_id))
 
 
 def _by_label(call: Call, label: str, agent: str | None) -> Session:
@@ -97,7 +102,7 @@ def _by_label(call: Call, label: str, agent: str | None) -> Session:
 
 
 class PatchParams(ByKey):
-    """Fields that are left out stay as they are; null clears."""
+    """Fields that are left out stay as they are; null clears. `pinned` and `archived` are the caller's own marks."""
 
     label: str | None = Field(None, max_length=512)
     title: str | None = Field(None, max_length=200)
@@ -109,6 +114,8 @@ class PatchParams(ByKey):
     elevated_level: Literal["off", "on", "ask", "full"] | None = None
     send_policy: Literal["allow", "deny"] | None = None
     group_activation: Literal["mention", "always"] | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
 
 
 class PatchAnswer(SessionAnswer):
@@ -118,17 +125,19 @@ class PatchAnswer(SessionAnswer):
 
 @method("sessions.patch", scope=Scope.WRITE)
 async def patch(call: Call, params: PatchParams) -> PatchAnswer:
-    """Change a session of one's own; one that does not exist yet is made."""
+    """Change a session of one's own; one that does not exist yet is made. Whoever may see a session may pin and archive it."""
     given = params.model_dump(by_alias=True, include=params.model_fields_set - {"key", "session_id", "agent_id"})
+    wanted = {name: bool(given.pop(name)) for name in ("pinned", "archived") if name in given}
     session = await db.read(find_or_none, call.user, params.address)
     if session is None:
         session = await db.write(_made_and_patched, call, params.address.own_key(), given)
-    else:
+    elif given or not wanted:
         session = await db.write(sessions.patch_session, call.user, session, given, key=str(session.id))
+    if wanted:
+        await db.write(partial(marks.mark_session, call.user, session, **wanted), key=str(session.id))
     model = session.model or await db.read(default_model)
-    return PatchAnswer(
-        **_answer(session), path="", resolved={"modelProvider": model.partition("/")[0], "model": model.partition("/")[2]}
-    )
+    resolved = {"modelProvider": model.partition("/")[0], "model": model.partition("/")[2]}
+    return PatchAnswer(**await answer_of(call, session), path="", resolved=resolved)
 
 
 def _made_and_patched(call: Call, key: str, given: dict[str, Any]) -> Session:
@@ -143,7 +152,7 @@ class ResetParams(ByKey):
 async def reset(call: Call, params: ResetParams) -> SessionAnswer:
     """Start anew under the same key: an empty history and a new sessionId. What still runs is stopped."""
     session = await found(call, params.address)
-    return _answer(await db.write(sessions.reset_session, call.user, session, key=str(session.id)))
+    return await answer_of(call, await db.write(sessions.reset_session, call.user, session, key=str(session.id)))
 
 
 class DeleteParams(ByKey):
@@ -151,17 +160,50 @@ class DeleteParams(ByKey):
 
 
 class DeleteAnswer(TypedDict):
+    """`sessionId` is what sessions.restore takes; null when there was nothing to delete."""
+
     ok: Literal[True]
     key: str
+    sessionId: str | None
     deleted: bool
     archived: list[str]
 
 
 @method("sessions.delete", scope=Scope.WRITE)
 async def delete(call: Call, params: DeleteParams) -> DeleteAnswer:
-    """Delete a session and stop its runs. The main session of an agent can only be reset."""
+    """Delete a session and stop its runs. The main session of an agent can only be reset. sessions.restore undoes it."""
     session = await db.read(find_or_none, call.user, params.address)
     if session is None:
-        return DeleteAnswer(ok=True, key=params.address.own_key(), deleted=False, archived=[])
+        return DeleteAnswer(ok=True, key=params.address.own_key(), sessionId=None, deleted=False, archived=[])
     deleted = await db.write(sessions.delete_session, call.user, session, key=str(session.id))
-    return DeleteAnswer(ok=True, key=str(parse_key(session.key)), deleted=deleted, archived=[])
+    session_id = str(session.generation_id)
+    return DeleteAnswer(ok=True, key=str(parse_key(session.key)), sessionId=session_id, deleted=deleted, archived=[])
+
+
+class RestoreParams(Params):
+    session_id: Id
+
+
+class RestoreAnswer(SessionAnswer):
+    restored: bool  # false: it was not deleted
+
+
+@method("sessions.restore", scope=Scope.WRITE)
+async def restore(call: Call, params: RestoreParams) -> RestoreAnswer:
+    """Undo the deletion of a session of one's own, within 30 days. CONFLICT when its key has a new session by now."""
+    session, restored = await db.write(sessions.restore_session, call.user, params.session_id)
+    return RestoreAnswer(**await answer_of(call, session), restored=restored)
+
+
+class ReadAnswer(TypedDict):
+    ok: Literal[True]
+    key: str
+    sessionId: str
+
+
+@method("sessions.read", scope=Scope.WRITE)
+async def read(call: Call, params: ByKey) -> ReadAnswer:
+    """Mark everything that a session says up to now as read, for oneself."""
+    session = await found(call, params.address)
+    await db.write(marks.mark_read, call.user, session, key=str(session.id))
+    return ReadAnswer(ok=True, key=session.key_for(call.user.pk), sessionId=str(session.generation_id))

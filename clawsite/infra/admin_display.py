@@ -1,0 +1,91 @@
+"""How values are shown in the admin: links between rows, JSON, money, moments, coloured words.
+
+What agents and people wrote passes through here on its way to a page, so every function returns plain text or escapes.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.urls import NoReverseMatch, reverse
+from django.utils.formats import localize, number_format
+from django.utils.html import format_html
+from django.utils.timezone import localtime
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+LONGEST_JSON = 100_000  # characters; a browser shows more only slowly, and the row is still there to be exported
+EMPTY = "–"
+
+Column = Callable[[Any], Any]
+Words = Any  # a str, or the lazy translation of one
+
+
+def change_link(row: Model | None, text: str = "") -> str:
+    """A link to the row's own page."""
+    if row is None:
+        return EMPTY
+    return link_to(row._meta.app_label, row._meta.model_name or "", row.pk, text or str(row))
+
+
+def link_to(app: str, model: str, pk: Any, text: str) -> str:
+    """The same, for a row that is known by its key only and may be gone."""
+    return format_html('<a class="text-link" href="{}">{}</a>', reverse(f"admin:{app}_{model}_change", args=[pk]), text)
+
+
+def page_link(name: str, pk: Any, text: Words) -> str:
+    """A link to a page of ours outside the admin; nothing where there is no such page."""
+    try:
+        return format_html('<a class="text-link" href="{}">{}</a>', reverse(name, args=[pk]), text)
+    except NoReverseMatch:
+        return ""
+
+
+def pretty_json(value: Any) -> str:
+    """Indented, in its own language's letters, never as HTML."""
+    if value in (None, "", {}, []):
+        return EMPTY
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    if len(text) > LONGEST_JSON:
+        text = text[:LONGEST_JSON] + "\n" + _("… and %d more characters") % (len(text) - LONGEST_JSON)
+    return format_html('<pre class="json" tabindex="0">{}</pre>', text)
+
+
+def usd(micro: int) -> str:
+    return f"${number_format(micro / 1e6, decimal_pos=4, force_grouping=True)}" if micro else EMPTY
+
+
+def seconds_between(start: datetime | None, end: datetime | None) -> str:
+    if not start or not end:
+        return EMPTY
+    return gettext("%s s") % number_format((end - start).total_seconds(), decimal_pos=1, force_grouping=True)
+
+
+def moment(seconds: float | None) -> str:
+    """Database time, which leases and heartbeats are kept in, as other moments are shown."""
+    return str(localize(localtime(datetime.fromtimestamp(seconds, UTC)))) if seconds else EMPTY
+
+
+def link_column(field: str, description: Words) -> Column:
+    """A column that shows what a foreign key points at, as a link."""
+
+    @admin.display(description=description, ordering=field)
+    def column(row: Any) -> str:
+        return change_link(getattr(row, field))
+
+    return column
+
+
+def word_column(field: str, description: Words, colours: dict[str, str]) -> Column:
+    """A column with one of a few words on a coloured ground: success, info, warning, danger, or none."""
+
+    @admin.display(description=description, ordering=field)
+    def column(row: Any) -> Any:
+        value = getattr(row, field)
+        return (value, getattr(row, f"get_{field}_display", lambda: value)())
+
+    setattr(column, "label", colours)  # noqa: B010  # unfold's mark of a coloured word; functions have no such attribute
+    return column

@@ -1,0 +1,8 @@
+"""Filters of the admin's templates."""
+
+from django import template
+
+from clawsite.infra.admin_display import pretty_json
+
+register = template.Library()
+register.filter("pretty_json", pretty_json)

@@ -1,0 +1,107 @@
+"""Messages that are meant for us and not for the agent: commands such as `/model`, and wishes for one message.
+
+Only read here; what a command does is done by the gateway's method of the same purpose. A message that begins with a blank is
+never a command, so that everything can be said.
+"""
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.infra.errors import InvalidRequest
+from sessions_app.sessions import THINKING_LEVELS
+
+COMMAND = re.compile(r"/([A-Za-z][\w-]{0,31})(?::|(?=\s)|$)\s*(.*)", re.DOTALL)
+FOR_MODEL = re.compile(r"@([A-Za-z0-9][\w.:/+-]{0,199})(?:\s+(.*))?", re.DOTALL)
+SIMILAR = 0.75  # of a typing error; "/news" is one for /new, "/helpful" none for /help
+DEFAULT = "default"
+LEVELS = tuple(level for level in THINKING_LEVELS if level)
+OTHER_LEVELS = {"on": "low", "none": "off", "min": "minimal", "mid": "medium", "max": "high", "highest": "xhigh"}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is told of a command in lists and menus. `args` shows what may follow it."""
+
+    name: str
+    help: "str | Promise"
+    args: str = ""
+    aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+
+COMMANDS = (
+    Command("stop", _("Stop what is running in this conversation, and what waits"), aliases=("abort",)),
+    Command("new", _("Begin a new conversation"), "[title]"),
+    Command("reset", _("Empty this conversation and begin anew"), aliases=("clear",)),
+    Command(
+        "model", _("Choose the model of this conversation; with a message behind it, for that message only"), "<model|default>"
+    ),
+    Command(
+        "think",
+        _("Choose how much the model thinks; with a message behind it, for that message only"),
+        "<level>",
+        ("thinking", "t"),
+        (*LEVELS, DEFAULT),
+    ),
+    Command("name", _("Name this conversation"), "<title>", ("title", "rename")),
+    Command("status", _("Show the model, tokens, cost and runs of this conversation")),
+    Command("help", _("Show these commands"), aliases=("commands",)),
+)
+_BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command with the words behind it."""
+
+    name: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A message for the agent with a wish for this message only. `model` is as typed."""
+
+    text: str
+    model: str = ""
+    thinking: str = ""
+
+
+def read_directive(text: str) -> Asked | Wish | None:
+    """What the message asks of us; None if it is for the agent. InvalidRequest for what looks like a mistyped command."""
+    if text.strip().lower() == "/stop":
+        return Asked("stop", "")
+    if text.startswith("@") and (found := FOR_MODEL.fullmatch(text)):
+        return Wish((found[2] or "").strip(), model=found[1])
+    found = COMMAND.match(text)
+    if found is None:
+        return None
+    name, words = found[1].lower(), found[2].strip()
+    command = _BY_NAME.get(name)
+    if command is None:
+        if near := difflib.get_close_matches(name, _BY_NAME, 1, cutoff=SIMILAR):
+            raise InvalidRequest(
+                f"there is no command /{name}; did you mean /{near[0]}? To send it as words, begin with a blank",
+                details={"code": "UNKNOWN_COMMAND", "command": f"/{name}", "meant": f"/{near[0]}"},
+            )
+        return None
+    first, *behind = words.split(None, 1) or [""]
+    if behind and command.name == "model":
+        return Wish(behind[0], model=first)
+    if behind and command.name == "think":
+        return Wish(behind[0], thinking=thinking_level(first))
+    return Asked(command.name, words)
+
+
+def thinking_level(word: str) -> str:
+    level = OTHER_LEVELS.get(word.lower(), word.lower())
+    if level not in LEVELS:
+        raise InvalidRequest(
+            f"there is no thinking level {word!r}; choose one of {', '.join(LEVELS)}",
+            details={"code": "UNKNOWN_LEVEL", "level": word, "levels": list(LEVELS)},
+        )
+    return level

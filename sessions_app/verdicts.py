@@ -1,0 +1,31 @@
+"""Why a tool call was allowed or refused, from the trace stored with it. For programs; pages say it in the reader's language."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sessions_app.models import ToolCall
+
+
+def verdict_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    """{allowed, layer?, rule?, why}, from the columns name, status, refused_by and verdict."""
+    if call["status"] != ToolCall.Status.REFUSED:
+        allowed = allowing(call["verdict"], call["name"])
+        if allowed is None:
+            return {"allowed": True, "why": "allowed: no layer refuses it"}
+        why = f"allowed by layer {allowed['layer']}: {allowed['rule']}"
+        return {"allowed": True, "layer": allowed["layer"], "rule": allowed["rule"], "why": why}
+    refused = next((step for step in _steps(call["verdict"], call["name"]) if step["effect"] == "deny"), None)
+    if refused is None:
+        return {"allowed": False, "layer": call["refused_by"], "why": "it was not offered in this run"}
+    why = f"refused by layer {refused['layer']}: {refused['rule']}"
+    return {"allowed": False, "layer": refused["layer"], "rule": refused["rule"], "why": why}
+
+
+def allowing(verdict: Mapping[str, Any], name: str) -> dict[str, str] | None:
+    """The narrowest layer that names the tool; None when no layer limits it."""
+    return next((step for step in reversed(_steps(verdict, name)) if step["effect"] == "allow"), None)
+
+
+def _steps(verdict: Mapping[str, Any], name: str) -> list[dict[str, str]]:
+    steps: list[dict[str, str]] = verdict.get("trace", {}).get(name, [])
+    return steps

@@ -1,0 +1,147 @@
+"""Bulk actions of the admin: they say what they would do, act after the second click only, and ask who is clicking."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from clawsite.accounts.models import AccessToken, User
+from sessions_app import runs
+from sessions_app.models import Run, Session, SessionMark
+
+pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
+
+RUNS, SESSIONS, USERS, TOKENS = (
+    f"/admin/{name}/" for name in ("sessions_app/run", "sessions_app/session", "accounts/user", "accounts/accesstoken")
+)
+
+
+@pytest.fixture
+def plain_static_files(settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    yield
+    LogEntry.objects.all().delete()
+
+
+@pytest.fixture
+def staff(person):
+    """Somebody of these groups in the admin: act(address, action, rows) chooses, act(…, sure=True) confirms as well."""
+
+    def make(*groups: str):
+        someone = person(*groups)
+        someone.is_staff = True
+        someone.save()
+        client = Client()
+        client.force_login(someone)
+
+        def act(address: str, action: str, *rows, sure: bool = False) -> str:
+            chosen = {"action": action, "_selected_action": [str(row.pk) for row in rows]} | ({"confirmed": "yes"} if sure else {})
+            return client.post(address, chosen, secure=True, follow=True).content.decode()
+
+        act.person = someone
+        return act
+
+    return make
+
+
+@pytest.fixture
+def run(user, session_of):
+    """Make runs of one user, each in a session of its own."""
+
+    def make(run_id: str, status: str = "accepted") -> Run:
+        accepted = runs.accept_run(user=user, session=session_of(user), run_id=run_id, prompt="a private question")
+        Run.objects.filter(pk=accepted.pk).update(status=status)
+        return Run.objects.get(pk=accepted.pk)
+
+    return make
+
+
+def test_stopping_runs_says_first_what_will_happen(staff, run):
+    queued, running, ended = run("k1"), run("k2", "running"), run("k3", "completed")
+    act = staff("Operator")
+    asked = act(RUNS, "abort_runs", queued, running, ended)
+    assert "is accepted: it ends now and never starts again" in asked
+    assert "its worker is asked to stop" in asked
+    assert "has ended: completed" in asked
+    assert "a private question" not in asked
+    assert Run.objects.filter(abort_requested_at=None, status__in=["accepted", "running", "completed"]).count() == 3
+
+
+def test_confirmed_runs_are_stopped_by_the_service(staff, run):
+    queued, running, ended = run("k1"), run("k2", "running"), run("k3", "completed")
+    said = staff("Operator")(RUNS, "abort_runs", queued, running, ended, sure=True)
+    assert "2 runs were asked to stop; 1 has ended." in said
+    queued.refresh_from_db()
+    running.refresh_from_db()
+    ended.refresh_from_db()
+    assert (queued.status, queued.reason) == ("aborted", "operator")
+    assert queued.events.filter(data__phase="end", data__aborted=True).exists()  # clients are told
+    assert (running.status, running.abort_reason) == ("running", "operator")  # its worker ends it
+    assert running.abort_requested_at
+    assert ended.status == "completed"
+    assert set(LogEntry.objects.values_list("object_repr", flat=True)) == {"k1", "k2"}
+
+
+def test_only_the_run_that_was_chosen_stops(staff, run, user):
+    chosen = run("k1")
+    beside = runs.accept_run(user=user, session=chosen.session, run_id="k2", prompt="next")
+    staff("Operator")(RUNS, "abort_runs", chosen, sure=True)
+    assert Run.objects.get(pk=beside.pk).status == "accepted"
+
+
+@pytest.mark.parametrize("groups", [("Auditor",), ("Approver",), ("User",)])
+def test_who_does_not_run_the_gateway_stops_nothing(staff, run, groups):
+    queued = run("k1")
+    act = staff(*groups)
+    act(RUNS, "abort_runs", queued, sure=True)
+    act(SESSIONS, "delete_sessions", queued.session, sure=True)
+    act(SESSIONS, "archive_sessions", queued.session, sure=True)
+    assert Run.objects.get().status == "accepted"
+    assert Session.objects.get(pk=queued.session_id).deleted_at is None
+    assert not SessionMark.objects.filter(archived_at__isnull=False).exists()
+
+
+def test_sessions_are_archived_for_their_owner(staff, run, user):
+    session = run("k1").session
+    act = staff("Operator")
+    assert f"moves to {user.username}’s archive" in act(SESSIONS, "archive_sessions", session)
+    assert "1 session was archived." in act(SESSIONS, "archive_sessions", session, sure=True)
+    assert SessionMark.objects.get(session=session, user=user).archived_at
+    assert Run.objects.get().status == "accepted"
+
+
+def test_deleting_a_session_stops_its_runs_and_leaves_main_ones(staff, run, user, session_of):
+    session, main = run("k1").session, session_of(user, "agent:main:main")
+    act = staff("Operator")
+    assert "can only be reset by its owner" in act(SESSIONS, "delete_sessions", session, main)
+    assert "1 session was deleted." in act(SESSIONS, "delete_sessions", session, main, sure=True)
+    assert Session.objects.get(pk=session.pk).deleted_at
+    assert Session.objects.get(pk=main.pk).deleted_at is None
+    assert Run.objects.get(session=session).status == "aborted"
+
+
+def test_revoked_tokens_stop_and_stay_listed(staff, user):
+    lost = AccessToken.objects.create(user=user, name="lost", prefix="abc", digest="x", scopes=[])
+    act = staff("Operator")
+    assert "stops working at once" in act(TOKENS, "revoke", lost)
+    assert AccessToken.objects.get().revoked_at is None
+    assert "1 token was revoked." in act(TOKENS, "revoke", lost, sure=True)
+    assert AccessToken.objects.get().revoked_at
+    assert "nothing to do" in act(TOKENS, "revoke", lost, sure=True)
+
+
+def test_an_account_is_switched_off_and_on(staff, user):
+    act = staff("Operator")
+    act(USERS, "deactivate", user, sure=True)
+    assert not User.objects.get(pk=user.pk).is_active
+    act(USERS, "activate", user, sure=True)
+    assert User.objects.get(pk=user.pk).is_active
+
+
+def test_nobody_switches_off_themselves_or_a_superuser(staff, person):
+    act = staff("Operator")
+    root = person(name="root")
+    root.is_superuser = True
+    root.save()
+    act(USERS, "deactivate", act.person, root, sure=True)
+    assert User.objects.filter(is_active=True, pk__in=[act.person.pk, root.pk]).count() == 2

@@ -1,0 +1,271 @@
+"""Every table in the admin: its list and its page open, with as many queries for fifty rows as for five."""
+
+from datetime import timedelta
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group
+from django.contrib.sessions.models import Session as Cookie
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from agents.models import Agent
+from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User
+from clawsite.infra import clock
+from sessions_app.models import Attachment, Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
+from tools_app.models import PolicyVersion, ToolPolicy
+
+pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
+
+OURS = ("accounts", "agents", "sessions_app", "tools_app")
+NOT_BY_THEMSELVES = {"EventLog", "SessionMember", "SessionMark"}  # shown with their session; nobody's business but one's own
+MOST_QUERIES = 22  # of which 4 find out who is asking and what they may do
+
+
+@pytest.fixture
+def plain_static_files(settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+@pytest.fixture
+def root(person):
+    root = person("Operator", "Auditor", name="root")
+    root.is_staff = root.is_superuser = True
+    root.save()
+    return root
+
+
+@pytest.fixture
+def client(root) -> Client:
+    client = Client()
+    client.force_login(root)
+    return client
+
+
+@pytest.fixture
+def leftovers():
+    """What the shared clean-up does not know of."""
+    yield
+    ToolPolicy.objects.filter(subject__startswith="robot-").delete()
+    PolicyVersion.objects.filter(number__gte=1000).delete()
+    Group.objects.filter(name__startswith="team-").delete()
+    LogEntry.objects.all().delete()
+
+
+def fill(root: User, numbers: range) -> None:
+    """One row of every table for each number."""
+    now = clock.now()
+    for n in numbers:
+        user = User.objects.create(username=f"user-{n}")
+        user.groups.add(Group.objects.create(name=f"team-{n}"))
+        AccessToken.objects.create(user=user, name=f"t{n}", prefix=f"p{n}", digest="x", scopes=["operator.read"])
+        cookie = Cookie.objects.create(session_key=f"cookie-{n}", session_data="", expire_date=now + timedelta(days=1))
+        BrowserSession.objects.create(user=user, session=cookie, address="127.0.0.1")
+        FailedSignIns.objects.create(subject=f"s{n}", failures=n, last_failed_at=now)
+        KnownAddress.objects.create(account=f"a{n}", address="127.0.0.1", last_seen_at=now)
+        Agent.objects.create(slug=f"robot-{n}", name=f"Robot {n}")
+        ToolPolicy.objects.create(scope="agent", subject=f"robot-{n}", profile="minimal")
+        PolicyVersion.objects.create(number=1000 + n, created_at=now, changed_by=user, snapshot=[])
+        Worker.objects.create(id=f"w{n}", pid=n, started_at=now, heartbeat_at=now.timestamp())
+        session = Session.objects.create(owner=user, key=f"agent:main:k{n}", agent="main", title=f"Title {n}")
+        SessionMember.objects.create(session=session, user=root)
+        run = Run.objects.create(session=session, owner=user, run_id=f"r{n}", request_hash="x", accepted_at=now)
+        both = {"session": session, "run": run}
+        ToolCall.objects.create(
+            **both,
+            call_id=f"c{n}",
+            position=0,
+            name="read",
+            status="finished",
+            lease_token=1,
+            policy_version=1000 + n,
+            created_at=now,
+        )
+        TranscriptEntry.objects.create(**both, position=1, kind="message", role="user", message_id=f"m{n}", created_at=now)
+        Event.objects.create(**both, cursor=1, seq=1, stream="lifecycle", data={"phase": "accepted"}, ts=clock.to_ms(now))
+        Attachment.objects.create(owner=user, session=session, name=f"f{n}.txt", mime_type="text/plain", size=n, sha256="x")
+        Outbox.objects.create(**both, channel="telegram", payload={}, created_at=now)
+        LogEntry.objects.create(user=user, object_id=str(n), object_repr=f"row {n}", action_flag=2, change_message="[]")
+    FirstAdminLink.objects.update_or_create(defaults={"digest": "secret-digest", "expires_at": now})
+
+
+def newest(model: type) -> object:
+    return model.objects.order_by("pk").last()
+
+
+def pages() -> dict[str, str]:
+    """The list of every table and the page of one of its rows."""
+    found = {}
+    for model in admin.site._registry:
+        opts = model._meta
+        name = f"admin:{opts.app_label}_{opts.model_name}"
+        found[f"{opts.model_name} list"] = reverse(f"{name}_changelist")
+        found[f"{opts.model_name} page"] = reverse(f"{name}_change", args=[newest(model).pk])
+    return found
+
+
+def queries_of(client: Client) -> dict[str, int]:
+    counted = {}
+    for name, address in pages().items():
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            response = client.get(address, secure=True)
+        assert response.status_code == 200, f"{name}: {response.status_code}"
+        counted[name] = len(queries)
+    return counted
+
+
+def test_every_table_of_ours_is_in_the_admin():
+    missing = {
+        model.__name__ for app in OURS for model in apps.get_app_config(app).get_models() if not admin.site.is_registered(model)
+    }
+    assert missing <= NOT_BY_THEMSELVES
+
+
+def test_fifty_rows_cost_no_more_queries_than_five(client, root, leftovers):
+    fill(root, range(5))
+    queries_of(client)  # content types and the like are remembered after the first time
+    few = queries_of(client)
+    fill(root, range(5, 50))
+    many = queries_of(client)
+    assert {name: (few[name], count) for name, count in many.items() if count > few[name]} == {}
+    assert {name: count for name, count in many.items() if count > MOST_QUERIES} == {}
+
+
+def test_every_list_can_be_searched_filtered_and_narrowed_by_date():
+    lists = {model.__name__: model_admin for model, model_admin in admin.site._registry.items() if model._meta.app_label in OURS}
+    assert {name for name, each in lists.items() if not each.search_fields} == {"FirstAdminLink"}
+    # Agents, lanes and policies have no date, events have a number of their own and a filter for it.
+    assert {name for name, each in lists.items() if not each.date_hierarchy} == {
+        "Agent",
+        "Event",
+        "FirstAdminLink",
+        "Lane",
+        "ToolPolicy",
+    }
+
+
+def test_history_can_be_looked_at_and_never_changed(client, root, leftovers):
+    fill(root, range(1))
+    for model in (Event, TranscriptEntry, Run, ToolCall, Outbox, Session, PolicyVersion, Worker, LogEntry, BrowserSession):
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        row = newest(model)
+        before = model.objects.filter(pk=row.pk).values().get()
+        assert client.get(reverse(f"{name}_add"), secure=True).status_code == 403
+        assert client.post(reverse(f"{name}_change", args=[row.pk]), {"status": "completed"}, secure=True).status_code == 403
+        assert client.post(reverse(f"{name}_delete", args=[row.pk]), {"post": "yes"}, secure=True).status_code == 403
+        client.post(
+            reverse(f"{name}_changelist"), {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"}, secure=True
+        )
+        assert model.objects.filter(pk=row.pk).values().get() == before
+
+
+def test_no_page_shows_a_digest_a_cookie_or_a_password(client, root, leftovers):
+    fill(root, range(2))
+    AccessToken.objects.update(digest="secret-digest")
+    for address in pages().values():
+        said = client.get(address, secure=True).content.decode()
+        assert "secret-digest" not in said
+        assert "cookie-1" not in said
+        assert root.password not in said
+
+
+def test_the_rows_around_a_row_are_one_click_away(client, root, leftovers):
+    fill(root, range(3))
+    run = newest(Run)
+    said = client.get(reverse("admin:sessions_app_run_change", args=[run.pk]), secure=True).content.decode()
+    for address in (
+        reverse("admin:sessions_app_session_change", args=[run.session_id]),
+        reverse("admin:accounts_user_change", args=[run.owner_id]),
+        reverse("admin:sessions_app_toolcall_change", args=[run.tool_calls.get().pk]),
+        f"{reverse('admin:sessions_app_event_changelist')}?run={run.pk}",
+        f"{reverse('admin:sessions_app_transcriptentry_changelist')}?run={run.pk}",
+    ):
+        assert f'href="{address}"' in said
+    # And a list narrowed by such a link shows that row's only.
+    events = client.get(f"/admin/sessions_app/event/?run={run.pk}", secure=True).context["cl"]
+    assert [event.run_id for event in events.queryset] == [run.pk]
+
+
+def test_an_agent_knows_its_sessions_and_a_session_its_agent(client, root, leftovers):
+    fill(root, range(1))
+    assert (
+        'href="/admin/sessions_app/session/?agent=main"'
+        in client.get("/admin/agents/agent/main/change/", secure=True).content.decode()
+    )
+    session = client.get(f"/admin/sessions_app/session/{newest(Session).pk}/change/", secure=True).content.decode()
+    assert 'href="/admin/agents/agent/main/change/"' in session
+
+
+def test_json_is_indented_and_cannot_become_html(client, root, leftovers):
+    fill(root, range(1))
+    call = newest(ToolCall)
+    ToolCall.objects.update(arguments={"path": "<img src=x onerror=alert(1)>", "words": "你好"})
+    said = client.get(reverse("admin:sessions_app_toolcall_change", args=[call.pk]), secure=True).content.decode()
+    assert (
+        "{\n  &quot;path&quot;: &quot;&lt;img src=x onerror=alert(1)&gt;&quot;,\n  &quot;words&quot;: &quot;你好&quot;\n}" in said
+    )
+    assert "<img src=x" not in said
+
+
+def test_the_menu_shows_what_one_may_look_at(person, leftovers):
+    operator = person("Operator")
+    operator.is_staff = True
+    operator.save()
+    client = Client()
+    client.force_login(operator)
+    said = client.get("/admin/sessions_app/run/", secure=True).content.decode()
+    assert 'href="/admin/sessions_app/session/"' in said
+    assert 'href="/admin/sessions_app/event/"' not in said  # what people wrote
+    assert 'href="/admin/admin/logentry/"' not in said
+
+
+def test_lanes_keep_their_names(client):
+    address = reverse("admin:sessions_app_lane_change", args=["main"])
+    client.post(address, {"name": "other", "max_running": 7, "warn_after_seconds": 3}, secure=True)
+    assert Lane.objects.get(pk="main").max_running == 7
+    assert not Lane.objects.filter(pk="other").exists()
+
+
+@pytest.mark.parametrize("wanted", ["main", "1", "no such thing", "'; --"])
+def test_a_search_in_any_list_is_answered(client, root, leftovers, wanted):
+    fill(root, range(2))
+    for name, address in pages().items():
+        if name.endswith(" list"):
+            assert client.get(address, {"q": wanted}, secure=True).status_code == 200, name
+
+
+GUESSES = [
+    (BrowserSession, "session__session_key__startswith"),
+    (BrowserSession, "session__startswith"),
+    (BrowserSession, "session__session_key__gt"),
+    (AccessToken, "digest__startswith"),
+    (User, "password__startswith"),
+    (Run, "prompt__icontains"),
+    (Run, "error__startswith"),
+    (Session, "title__icontains"),
+    (ToolCall, "arguments__icontains"),
+    (ToolCall, "run__prompt__icontains"),
+]
+
+
+@pytest.mark.parametrize(("model", "lookup"), GUESSES)
+def test_a_list_answers_no_question_about_a_hidden_column(client, model, lookup):
+    opts = model._meta
+    path = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
+    assert client.get(f"{path}?{lookup}=a").status_code == 400
+    assert client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("model", "lookup"),
+    [(Run, "status__exact=running"), (Run, "worker=w"), (Run, "owner__id__exact=1"), (Session, "deleted_at__isempty=1")],
+)
+def test_what_a_list_offers_it_answers(client, model, lookup):
+    assert client.get(reverse(f"admin:sessions_app_{model._meta.model_name}_changelist") + f"?{lookup}").status_code == 200

@@ -1,0 +1,210 @@
+"""Attachments: stored once, sent once, seen by those who see the session, gone when nobody sent them."""
+
+import os
+import time
+from datetime import timedelta
+
+import pytest
+
+from agents.attached import copy_in
+from clawsite.infra import clock
+from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
+from sessions_app import attachments, forks, journal
+from sessions_app.attachments import TooLarge, TooMany, WrongKind, path_of, register, store, sweep_files, take, visible
+from sessions_app.journal import NewEntry, Placed
+from sessions_app.models import Attachment, SessionMember, TranscriptEntry
+from sessions_app.prompt_content import prompt_content
+from sessions_app.runs import accept_run
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+
+
+@pytest.fixture(autouse=True)
+def _directory_of_its_own(settings, tmp_path):
+    settings.HOME = tmp_path / "home"
+
+
+def kept(user, content=b"words", name="a.txt", mime_type="text/plain"):
+    return register(user, store([content], name, mime_type))
+
+
+def age(attachment, hours=25):
+    Attachment.objects.filter(pk=attachment.pk).update(created_at=clock.now() - timedelta(hours=hours))
+    then = time.time() - hours * 3600
+    os.utime(path_of(attachment.sha256), (then, then))
+
+
+def swept():
+    attachments.delete_unsent()
+    return sweep_files()
+
+
+def test_bytes_are_kept_once_and_privately(user, person):
+    mine, theirs = kept(user), kept(person(), name="b.txt")
+    path = path_of(mine.sha256)
+    assert mine.pk != theirs.pk
+    assert path == path_of(theirs.sha256)
+    assert path.read_bytes() == b"words"
+    assert path.stat().st_mode & 0o077 == 0
+    assert [file for file in path.parent.parent.iterdir() if file.suffix == ".part"] == []
+
+
+def test_an_image_is_what_its_bytes_say(user):
+    assert (kept(user, PNG, "a.txt").mime_type, kept(user, PNG, "a.txt").is_image) == ("image/png", True)
+    assert not kept(user, b"<svg onload=alert(1)>", "a.svg", "image/svg+xml").is_image
+    for name, mime_type in (("a.png", ""), ("a", "image/jpeg")):
+        with pytest.raises(WrongKind, match="is not the (PNG|JPEG) image it says it is"):
+            store([b"<script>"], name, mime_type)
+
+
+def test_too_much_and_nothing_are_refused_and_leave_no_trace(user):
+    with pytest.raises(TooLarge, match=r"a\.bin is larger than 5 bytes"):
+        store([b"123", b"456"], "a.bin", largest=5)
+    with pytest.raises(InvalidRequest, match="empty"):
+        store([], "a.bin")
+    assert [file for file in attachments._directory().iterdir() if file.suffix == ".part"] == []
+
+
+def test_one_person_cannot_fill_the_disk_with_what_they_never_send(user, person, session_of, monkeypatch):
+    monkeypatch.setattr(attachments, "MOST_UNSENT", 2)
+    first = kept(user)
+    kept(user, name="b.txt")
+    with pytest.raises(TooMany, match="have not been sent yet"):
+        kept(user, name="c.txt")
+    kept(person())
+    take(user, session_of(user), [str(first.pk)])
+    kept(user, name="c.txt")
+
+
+def test_a_message_takes_what_was_uploaded_for_it(user, session_of):
+    session, other = session_of(user), session_of(user)
+    attachment = kept(user)
+    (block,) = take(user, session, [str(attachment.pk)])
+    assert block["attachmentId"] == str(attachment.pk)
+    assert (block["type"], block["name"], block["mimeType"], block["size"]) == ("file", "a.txt", "text/plain", 5)
+    assert take(user, session, [str(attachment.pk)]) == [block]  # a retry, or the same message again
+    (copy,) = take(user, other, [str(attachment.pk)])
+    assert copy["attachmentId"] != block["attachmentId"]
+    assert take(user, other, [str(attachment.pk)]) == [copy]
+
+
+def test_nobody_elses_file_can_be_taken_or_seen(user, person, session_of):
+    attachment = kept(person())
+    for ids in ([str(attachment.pk)], ["nonsense"], ["00000000-0000-0000-0000-000000000000"]):
+        with pytest.raises(NotFound):
+            take(user, session_of(user), ids)
+    with pytest.raises(InvalidRequest, match="at most 10"):
+        take(user, session_of(user), [str(n) for n in range(11)])
+
+
+def test_who_sees_the_session_sees_what_was_sent_in_it(user, person, session_of):
+    guest, session, attachment = person(), session_of(user), kept(user)
+    SessionMember.objects.create(session=session, user=guest)
+    with pytest.raises(NotFound):
+        visible(guest, [str(attachment.pk)])
+    take(user, session, [str(attachment.pk)])
+    assert visible(guest, [str(attachment.pk)]) == [attachment]
+    SessionMember.objects.all().delete()
+    with pytest.raises(NotFound):
+        visible(guest, [str(attachment.pk)])
+
+
+def test_the_same_request_is_known_by_what_is_attached(user, session_of):
+    session = session_of(user)
+
+    def accept(*files, prompt="look"):
+        options = {"attachments": take(user, session, [str(file.pk) for file in files])}
+        return accept_run(user=user, session=session, run_id="k", prompt=prompt, options=options)
+
+    first = accept(kept(user))
+    assert accept(kept(user)).pk == first.pk  # uploaded anew, the same bytes and name
+    for files in ((kept(user, b"other"),), (kept(user, name="b.txt"),), ()):
+        with pytest.raises(Conflict):
+            accept(*files)
+
+
+def test_a_session_without_words_is_called_after_its_file(user, session_of):
+    session = session_of(user)
+    options = {"attachments": take(user, session, [str(kept(user, name="Plan.pdf").pk)])}
+    accept_run(user=user, session=session, run_id="k", prompt="", options=options)
+    session.refresh_from_db()
+    assert session.title == "Plan.pdf"
+    assert [block["type"] for block in prompt_content("", options)] == ["file"]
+    assert "sha256" not in prompt_content("x", options)[1]
+
+
+def test_what_was_never_sent_goes_after_a_day_and_nothing_else(user, session_of):
+    sent, unsent, fresh = kept(user, b"sent"), kept(user, b"unsent"), kept(user, b"fresh")
+    take(user, session_of(user), [str(sent.pk)])
+    age(sent)
+    age(unsent)
+    assert swept() == 1
+    assert set(Attachment.objects.all()) == {sent, fresh}
+    assert [path_of(one.sha256).exists() for one in (sent, unsent, fresh)] == [True, False, True]
+    assert swept() == 0
+
+
+def test_bytes_that_somebody_still_needs_survive_the_sweep(user, person, session_of):
+    unsent, sent = kept(user, b"shared"), kept(person(), b"shared")
+    take(sent.owner, session_of(sent.owner), [str(sent.pk)])
+    age(unsent)
+    assert swept() == 0
+    assert path_of(sent.sha256).exists()
+
+
+def test_a_file_that_comes_again_during_the_sweep_is_not_lost(user, monkeypatch):
+    unsent = kept(user, b"twice")
+    age(unsent)
+    attachments.delete_unsent()
+    move, place = os.replace, path_of(unsent.sha256)
+
+    def replace_late(source, target):
+        if str(target).endswith(".aside"):
+            monkeypatch.setattr(os, "replace", move)
+            kept(user, b"twice")  # between the sweep's look and its move
+        move(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_late)
+    assert sweep_files() == 0
+    assert place.read_bytes() == b"twice"
+
+
+def test_what_a_dead_sweep_put_aside_comes_back(user):
+    attachment = kept(user, b"aside")
+    place = path_of(attachment.sha256)
+    os.replace(place, place.with_suffix(".aside"))
+    sweep_files()
+    assert place.read_bytes() == b"aside"
+
+
+def test_a_copy_in_the_workspace_replaces_nothing_and_follows_no_link(user, tmp_path):
+    attachment = kept(user, b"mine", "notes.txt")
+    assert copy_in(tmp_path, attachment) == copy_in(tmp_path, attachment) == "uploads/notes.txt"
+    (tmp_path / "uploads/notes.txt").write_text("edited by the agent")
+    other = copy_in(tmp_path, attachment)
+    assert other == f"uploads/notes-{attachment.sha256[:8]}.txt"
+    assert (tmp_path / other).read_bytes() == b"mine"
+    assert (tmp_path / "uploads/notes.txt").read_text() == "edited by the agent"
+    assert sorted(file.name for file in (tmp_path / "uploads").iterdir()) == sorted(["notes.txt", other.rpartition("/")[2]])
+    elsewhere, trapped = tmp_path / "elsewhere", tmp_path / "trapped"
+    elsewhere.mkdir()
+    trapped.mkdir()
+    (trapped / "uploads").symlink_to(elsewhere)
+    with pytest.raises(OSError):
+        copy_in(trapped, attachment)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_fork_has_files_of_its_own(user, person, session_of):
+    friend, session = person(), session_of(user)
+    blocks = take(user, session, [str(kept(user).pk)])
+    stranger = {"type": "file", "attachmentId": "not one of ours", "name": "x", "mimeType": "text/plain", "size": 1}
+    entry = NewEntry("message", "user", [*blocks, stranger], "", "m1")
+    journal.insert_entries([(Placed(session.pk, 1, 1), entry)], clock.now())
+    SessionMember.objects.create(session=session, user=friend)
+    fork = forks.fork_session(friend, session)
+    SessionMember.objects.all().delete()
+    mine, unknown = TranscriptEntry.objects.get(session=fork).content
+    assert mine["attachmentId"] != blocks[0]["attachmentId"]
+    assert [found.session_id for found in visible(friend, [mine["attachmentId"]])] == [fork.pk]
+    assert unknown == stranger

@@ -1,0 +1,159 @@
+"""Full-text search on the database of this run."""
+
+import pytest
+from django.db import connection
+
+from sessions_app import search_index, sessions, sql
+from sessions_app.models import Session, SessionMember, TranscriptEntry
+from sessions_app.search import search
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def say(user, session, *texts):
+    for text in texts:
+        sessions.inject_message(user, session, text)
+
+
+def found(user, query, **options):
+    return [hit.snippet.text for hit in search(user, query, **{"limit": 20, **options})]
+
+
+@pytest.fixture
+def talk(user, session_of):
+    session = session_of(user)
+    say(user, session, "The lobster SLEEPS", "un café crème", "東京都に行く", "水", "नमस्ते दुनिया", "it's 100% a_b")
+    return session
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("lobster", "The lobster SLEEPS"),
+        ("sleeps LOBSTER", "The lobster SLEEPS"),
+        ("lobs", "The lobster SLEEPS"),
+        ("CAFE", "un café crème"),
+        ("crème", "un café crème"),
+        ("東京", "東京都に行く"),
+        ("京都に", "東京都に行く"),
+        ("く", "東京都に行く"),
+        ("水", "水"),
+        ("नमस्ते", "नमस्ते दुनिया"),
+        ("100", "it's 100% a_b"),
+        ("a_b", "it's 100% a_b"),
+    ],
+)
+def test_words_of_any_script_find_their_message(user, talk, query, text):
+    assert found(user, query) == [text]
+
+
+@pytest.mark.parametrize("query", ["lobsters", "lob sleeps", "京東", "都東京", "東都", "%", "_", "-", "zebra lobster"])
+def test_what_was_not_said_is_not_found(user, talk, query):
+    assert found(user, query) == []
+
+
+SIGNS = [
+    '"',
+    "'",
+    '" OR "1',
+    "lobster' | 'x",
+    "a AND",
+    "NEAR(a b)",
+    "words:lobster",
+    "lobster*",
+    "(lobster",
+    "^lobster",
+    "\\",
+    ":*",
+]
+
+
+@pytest.mark.parametrize("query", [*SIGNS, "a & !b", "--", ";", "{", "a:b", "a<->b"])
+def test_signs_in_a_query_have_no_meaning(user, talk, query):
+    assert set(found(user, query)) <= {"The lobster SLEEPS", "it's 100% a_b"}
+
+
+def test_the_newest_come_first_and_the_limit_counts(user, session_of):
+    session = session_of(user)
+    say(user, session, *(f"lobster {number}" for number in range(30)))
+    assert found(user, "lobster", limit=3) == ["lobster 29", "lobster 28", "lobster 27"]
+
+
+def test_places_where_pairs_do_not_touch_are_passed_over(user, session_of):
+    session = session_of(user)
+    say(user, session, "東京都", *["京都東京"] * 50)
+    assert found(user, "東京都", limit=2) == ["東京都"]
+
+
+def test_everybody_finds_only_what_they_may_see(user, person, talk, session_of):
+    friend, stranger, auditor = person(), person(), person("Auditor")
+    SessionMember.objects.create(session=talk, user=friend)
+    say(stranger, session_of(stranger), "my own lobster")
+    assert found(friend, "lobster") == ["The lobster SLEEPS"]
+    assert found(stranger, "lobster") == ["my own lobster"]
+    assert set(found(auditor, "lobster")) == {"The lobster SLEEPS", "my own lobster"}
+    assert (found(auditor, "lobster", own=True), found(friend, "lobster", own=True)) == ([], ["The lobster SLEEPS"])
+    assert found(stranger, "lobster", own=True) == ["my own lobster"]
+    SessionMember.objects.all().delete()
+    assert found(friend, "lobster") == []
+
+
+def test_a_deleted_session_is_not_found_and_a_restored_one_is(user, talk):
+    sessions.delete_session(user, talk)
+    assert found(user, "lobster") == []
+    sessions.restore_session(user, str(talk.pk))
+    assert found(user, "lobster") == ["The lobster SLEEPS"]
+
+
+def test_a_reset_takes_what_was_said_before_out(user, talk):
+    sessions.reset_session(user, talk)
+    assert found(user, "lobster") == []
+
+
+def test_titles_and_labels_are_found_and_come_first(user, session_of):
+    session = session_of(user)
+    say(user, session, "an invoice")
+    sessions.patch_session(user, session, {"title": "Invoices of März", "label": "請求書"})
+    hits = search(user, "invoic", limit=9)
+    assert [(hit.message_id is None, hit.snippet.text) for hit in hits] == [
+        (True, "請求書 · Invoices of März"),
+        (False, "an invoice"),
+    ]
+    assert found(user, "marz") == found(user, "求書") == ["請求書 · Invoices of März"]
+    sessions.patch_session(user, session, {"title": "other"})
+    assert found(user, "marz") == []
+
+
+def test_what_is_deleted_for_good_leaves_the_index(user, talk):
+    TranscriptEntry.objects.filter(session=talk).delete()
+    Session.objects.filter(pk=talk.pk).delete()
+    assert sql.row(f"SELECT count(*) FROM {search_index.WORDS}") == (0,)
+
+
+def test_messages_from_before_the_index_are_added(user, talk):
+    sql.execute(f"DELETE FROM {search_index.WORDS}")
+    assert found(user, "lobster") == []
+    search_index.index_stored()
+    assert found(user, "lobster") == ["The lobster SLEEPS"]
+
+
+def test_a_very_long_message_is_found_by_its_beginning(user, session_of):
+    say(user, session_of(user), "lobster " + "".join(chr(0x4E00 + number % 20_000) for number in range(400_000)))
+    assert len(found(user, "lobster")) == 1
+
+
+def test_a_search_uses_the_index(user, talk):
+    condition = search_index.matching(search_words_terms("lobster"), owner_id=user.pk)
+    match = f"{search_index.WORDS} MATCH" if connection.vendor == "sqlite" else "words @@"
+    cast = "" if connection.vendor == "sqlite" else "::tsquery"
+    explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
+    if connection.vendor == "postgresql":
+        sql.execute("SET enable_seqscan = off")
+    plan = str(sql.rows(f"{explain} SELECT 1 FROM {search_index.WORDS} WHERE {match} %s{cast}", [condition]))
+    assert "VIRTUAL TABLE INDEX" in plan or "sessions_app_words_gin" in plan
+
+
+def search_words_terms(query):
+    from sessions_app.search_words import terms_of
+
+    return terms_of(query)

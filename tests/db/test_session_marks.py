@@ -1,0 +1,145 @@
+"""Pins, archive, unread and the order of the list: each person's own."""
+
+import pytest
+
+from clawsite.infra import clock
+from clawsite.infra.errors import Conflict, NotFound
+from sessions_app import marks, queue, runs, selectors, sessions
+from sessions_app.models import Run, Session, SessionMark, SessionMember
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def listed(user, **options):
+    return [row["key"].rpartition(":")[2] for row in selectors.list_sessions(user, **options).rows]
+
+
+def row_of(user, session):
+    return next(row for row in selectors.list_sessions(user).rows if row["id"] == str(session.pk))
+
+
+@pytest.fixture
+def five(user, session_of):
+    return [session_of(user, f"agent:main:s{number}") for number in range(5)]
+
+
+def test_pinned_ones_come_first_the_last_pinned_before_the_others(user, five):
+    marks.mark_session(user, five[1], pinned=True)
+    marks.mark_session(user, five[0], pinned=True)
+    assert listed(user) == ["s0", "s1", "s4", "s3", "s2"]
+    marks.mark_session(user, five[0], pinned=False)
+    assert listed(user) == ["s1", "s4", "s3", "s2", "s0"]
+
+
+def test_pages_hold_every_session_once_in_the_order_of_the_whole(user, five):
+    marks.mark_session(user, five[2], pinned=True)
+    marks.mark_session(user, five[0], pinned=True)
+    marks.mark_session(user, five[3], archived=True)
+    for size in (1, 2, 3):
+        pages = [listed(user, limit=size, offset=at) for at in range(0, 4, size)]
+        assert [key for page in pages for key in page] == ["s0", "s2", "s4", "s1"]
+
+
+def test_archived_ones_are_a_list_of_their_own(user, five):
+    marks.mark_session(user, five[1], archived=True)
+    marks.mark_session(user, five[3], archived=True, pinned=True)
+    assert listed(user) == ["s4", "s2", "s0"]
+    assert listed(user, archived=True) == ["s3", "s1"]
+    assert selectors.list_sessions(user).total == 3
+    assert selectors.list_sessions(user, archived=True).total == 2
+    assert (listed(user, search="s1"), selectors.list_sessions(user, search="s1").total) == ([], 0)
+    assert listed(user, search="s1", archived=True) == ["s1"]
+
+
+def test_marks_are_of_one_person(user, person, session_of):
+    session, friend = session_of(user), person()
+    SessionMember.objects.create(session=session, user=friend)
+    marks.mark_session(friend, session, pinned=True, archived=True)
+    assert (row_of(user, session)["pinned"], row_of(user, session)["archived"]) == (False, False)
+    assert selectors.list_sessions(friend).total == 0
+    assert selectors.list_sessions(friend, archived=True).rows[0]["pinned"] is True
+
+
+def test_an_answer_is_unread_until_it_is_read(user, session_of):
+    session = session_of(user)
+    assert row_of(user, session)["unread"] is False
+    sessions.inject_message(user, session, "news")
+    assert row_of(user, session)["unread"] is True
+    assert marks.mark_read(user, session) is True
+    assert marks.mark_read(user, session) is False
+    assert row_of(user, session)["unread"] is False
+    sessions.inject_message(user, session, "more")
+    assert row_of(user, session)["unread"] is True
+
+
+def test_ones_own_words_are_not_unread(user, session_of):
+    session = session_of(user)
+    runs.accept_run(user=user, session=session, run_id="k1", prompt="hi")
+    queue.claim("w", 1)
+    assert (row_of(user, session)["unread"], row_of(user, session)["status"]) == (False, "running")
+
+
+def test_who_may_read_everything_has_nothing_to_catch_up_on(user, person, session_of):
+    session, friend = session_of(user), person()
+    sessions.inject_message(user, session, "news")
+    SessionMember.objects.create(session=session, user=friend)
+    assert row_of(person("Auditor"), session)["unread"] is False
+    assert row_of(friend, session)["unread"] is True
+
+
+def test_the_list_says_what_goes_on(user, session_of):
+    busy, parked, idle = session_of(user), session_of(user), session_of(user)
+    for number, session in enumerate((busy, parked)):
+        runs.accept_run(user=user, session=session, run_id=f"k{number}", prompt="hi")
+    assert row_of(user, busy)["status"] == "queued"
+    claimed = {one.session_id: one for one in queue.claim("w", 2).runs}
+    queue.park(claimed[parked.pk], "approval")
+    runs.accept_run(user=user, session=parked, run_id="k3", prompt="behind it")
+    facts = [(row_of(user, session)["status"], row_of(user, session)["waitingFor"]) for session in (busy, parked, idle)]
+    assert facts == [("running", None), ("waiting", "approval"), (None, None)]
+
+
+def test_a_mark_made_twice_keeps_its_moment(user, session_of):
+    session = session_of(user)
+    marks.mark_session(user, session, pinned=True)
+    first = SessionMark.objects.get().pinned_at
+    marks.mark_session(user, session, pinned=True)
+    assert SessionMark.objects.get().pinned_at == first
+
+
+def test_a_deleted_session_is_restored_with_what_was_said(user, session_of):
+    session = session_of(user)
+    sessions.inject_message(user, session, "still here")
+    sessions.delete_session(user, session)
+    restored, was_deleted = sessions.restore_session(user, str(session.generation_id))
+    assert (restored.pk, was_deleted) == (session.pk, True)
+    assert selectors.preview(restored, limit=1, max_chars=20) == [{"role": "assistant", "text": "still here"}]
+    assert sessions.restore_session(user, str(session.pk))[1] is False
+
+
+def test_a_key_that_is_used_again_is_a_conflict(user, session_of):
+    session = session_of(user, "agent:main:x")
+    sessions.delete_session(user, session)
+    session_of(user, "agent:main:x")
+    with pytest.raises(Conflict):
+        sessions.restore_session(user, str(session.pk))
+
+
+def test_only_ones_own_and_only_for_thirty_days(user, person, session_of):
+    session = session_of(user)
+    sessions.delete_session(user, session)
+    with pytest.raises(NotFound):
+        sessions.restore_session(person(), str(session.pk))
+    Session.objects.filter(pk=session.pk).update(deleted_at=clock.now() - sessions.RESTORABLE)
+    with pytest.raises(NotFound):
+        sessions.restore_session(user, str(session.pk))
+
+
+def test_a_label_taken_meanwhile_is_lost_and_stopped_runs_stay_stopped(user, session_of):
+    session = session_of(user)
+    sessions.patch_session(user, session, {"label": "work"})
+    runs.accept_run(user=user, session=session, run_id="k1", prompt="hi")
+    sessions.delete_session(user, session)
+    sessions.patch_session(user, session_of(user), {"label": "work"})
+    assert sessions.restore_session(user, str(session.pk))[0].label == ""
+    assert Run.objects.get().status == Run.Status.ABORTED

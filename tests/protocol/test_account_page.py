@@ -1,0 +1,74 @@
+"""What people do on their account page, and the sockets it concerns: tokens made there work, and stop when revoked."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from clawsite.accounts import browsers
+from clawsite.accounts.models import AccessToken
+from clawsite.infra import db
+from tests.conftest import PASSWORD
+from tests.protocol.conftest import ORIGIN
+
+NEW = "quite another passphrase"
+TOKEN = {"name": "laptop", "scopes": ["operator.read", "operator.write"], "days": "30", "form_id": "a"}
+
+
+@pytest.fixture
+def browser(database, settings, user):
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+async def post(browser, path, **fields):
+    """As the page's form does, in a thread where the database may be used."""
+    return await db.write(lambda: browser.post(path, fields, follow=True).content.decode())
+
+
+def cookie(browser, settings):
+    return {"Origin": ORIGIN, "Cookie": f"{settings.SESSION_COOKIE_NAME}={browser.cookies[settings.SESSION_COOKIE_NAME].value}"}
+
+
+async def test_a_token_made_on_the_page_works_until_it_is_revoked_there(sockets, browser):
+    secret = re.search(r'value="(claw_[^"]+)"', await post(browser, "/account/tokens/", **TOKEN))[1]
+    socket = await sockets.connect(secret)
+    assert set(socket.hello["auth"]["scopes"]) == {"operator.read", "operator.write"}
+    assert await socket.call("sessions.list")
+    token = await db.read(AccessToken.objects.get)
+    await post(browser, f"/account/tokens/{token.pk}/revoke/")
+    assert await socket.closed() == (4001, "auth changed")
+    with pytest.raises(AssertionError, match="AUTH_|UNAUTHORIZED"):
+        await sockets.connect(secret)
+
+
+async def test_a_browser_signed_out_from_another_loses_its_socket(sockets, browser, user, settings):
+    other = Client()
+    await db.write(other.force_login, user)
+    mine = await sockets.connect("", headers=cookie(browser, settings), auth=None)
+    theirs = await sockets.connect("", headers=cookie(other, settings), auth=None)
+    row = await db.read(lambda: browsers.browsers_of(user).get(session_id=other.cookies[settings.SESSION_COOKIE_NAME].value))
+    await post(browser, f"/account/browsers/{row.pk}/sign-out/")
+    assert await theirs.closed() == (4001, "auth changed")
+    assert await mine.call("health")
+
+
+async def test_a_new_password_closes_all_sockets_and_this_browser_comes_back(sockets, browser, user, settings):
+    other = Client()
+    await db.write(other.force_login, user)
+    opened = [await sockets.connect("", headers=cookie(one, settings), auth=None) for one in (browser, other)]
+    await post(browser, "/account/password/", old_password=PASSWORD, new_password1=NEW, new_password2=NEW)
+    assert [await socket.closed() for socket in opened] == [(4001, "auth changed")] * 2
+    assert await sockets.connect("", headers=cookie(browser, settings), auth=None)
+    with pytest.raises(AssertionError, match="AUTH_|UNAUTHORIZED"):
+        await sockets.connect("", headers=cookie(other, settings), auth=None)
+
+
+async def test_a_browser_with_an_open_socket_counts_as_seen(sockets, browser, user, settings, monkeypatch, eventually):
+    monkeypatch.setattr("clawsite.gateway.limits.SEEN_SECONDS", 0.0)
+    monkeypatch.setattr("clawsite.gateway.limits.TICK_SECONDS", 0.05)
+    await sockets.connect("", headers=cookie(browser, settings), auth=None)
+    before = (await db.read(lambda: browsers.browsers_of(user).get())).last_seen_at
+    assert await eventually(lambda: db.read(lambda: browsers.browsers_of(user).filter(last_seen_at__gt=before).exists()))

@@ -1,0 +1,44 @@
+"""A request that brings too much is refused before it is kept anywhere, whoever sends it."""
+
+import asyncio
+
+import pytest
+
+from clawsite.web import body_limit
+
+HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n%s\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch, settings):
+    monkeypatch.setattr(body_limit, "FORMS", 100_000)
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+
+
+async def answer(address, *parts):
+    """The first line of what comes back; the rest of the request is never sent."""
+    host, port = address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    for part in parts:
+        writer.write(part)
+    line = await asyncio.wait_for(reader.readline(), 20)
+    writer.close()
+    return line.split()[1]
+
+
+async def test_a_length_that_is_too_large_is_refused_before_the_body_comes(address):
+    assert await answer(address, HEAD % (b"/sign-in/", b"Content-Length: 100001")) == b"413"
+
+
+async def test_a_body_without_a_length_is_refused_as_soon_as_it_is_too_long(address):
+    chunk = b"c350\r\n" + b"x" * 50_000 + b"\r\n"
+    assert await answer(address, HEAD % (b"/sign-in/", b"Transfer-Encoding: chunked"), chunk, chunk, chunk) == b"413"
+
+
+@pytest.mark.parametrize("path", [b"/sign-in/", b"/nowhere/"])
+async def test_what_fits_is_answered_by_the_page(address, path):
+    assert await answer(address, HEAD % (path, b"Content-Length: 3"), b"abc") in (b"403", b"404", b"302")
+
+
+async def test_files_may_be_larger_than_forms(address):
+    assert await answer(address, HEAD % (b"/attachments/", b"Content-Length: 100001"), b"x" * 100_001) == b"401"

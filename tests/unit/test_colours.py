@@ -1,0 +1,47 @@
+"""The colours of static/css/tokens.css, by day and by night: words can be read on every surface (WCAG 2.2, AA)."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+TOKENS = (Path(__file__).parents[2] / "static/css/tokens.css").read_text()
+COLOURS = {name: (day, night) for name, day, night in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\);", TOKENS)}
+SURFACES = ("paper", "panel", "raised", "code", "mine")
+WORDS = ("ink", "faint", "accent", "good", "bad", "warn")
+
+by_day_and_night = pytest.mark.parametrize("night", [False, True], ids=["day", "night"])
+
+
+def luminance(colour: str) -> float:
+    shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str, night: bool) -> float:
+    lighter, darker = sorted((luminance(COLOURS[one][night]), luminance(COLOURS[other][night])), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_every_colour_is_said_for_day_and_night() -> None:
+    assert set(COLOURS) == {*SURFACES, *WORDS, "line", "accent-ink", "focus"}
+
+
+@by_day_and_night
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("word", WORDS)
+def test_words_can_be_read_on_every_surface(word: str, surface: str, night: bool) -> None:
+    assert contrast(word, surface, night) >= 4.5
+
+
+@by_day_and_night
+@pytest.mark.parametrize("filled", ["accent", "bad"])
+def test_words_on_a_filled_button_can_be_read(filled: str, night: bool) -> None:
+    assert contrast("accent-ink", filled, night) >= 4.5
+
+
+@by_day_and_night
+@pytest.mark.parametrize("surface", SURFACES)
+def test_where_the_keyboard_is_can_be_seen(surface: str, night: bool) -> None:
+    assert contrast("focus", surface, night) >= 3

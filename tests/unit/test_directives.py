@@ -1,0 +1,74 @@
+"""What is a command, what is a wish for one message, and what is just a message."""
+
+import pytest
+
+from clawsite.infra.errors import InvalidRequest
+from clawsite.routing.directives import COMMANDS, Asked, Wish, read_directive, thinking_level
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("/stop", Asked("stop", "")),
+        (" /STOP \n", Asked("stop", "")),
+        ("/new", Asked("new", "")),
+        ("/new A plan", Asked("new", "A plan")),
+        ("/clear", Asked("reset", "")),
+        ("/model", Asked("model", "")),
+        ("/model openai/gpt-5", Asked("model", "openai/gpt-5")),
+        ("/model: openai/gpt-5", Asked("model", "openai/gpt-5")),
+        ("/THINK high", Asked("think", "high")),
+        ("/t low", Asked("think", "low")),
+        ("/name My trip\nto Rome", Asked("name", "My trip\nto Rome")),
+        ("/status", Asked("status", "")),
+        ("/help me", Asked("help", "me")),
+        ("/model demo/clawsite write a poem", Wish("write a poem", model="demo/clawsite")),
+        ("/think high\nwrite a poem", Wish("write a poem", thinking="high")),
+        ("@demo/clawsite hello\nyou", Wish("hello\nyou", model="demo/clawsite")),
+        ("@bob", Wish("", model="bob")),
+    ],
+)
+def test_a_directive_is_read(text: str, asked: Asked | Wish) -> None:
+    assert read_directive(text) == asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hello",
+        "",
+        " /model x",
+        "a /model x",
+        "/usr/bin is full",
+        "/etc",
+        "/",
+        "//",
+        "/ model",
+        "/1",
+        "/helpful advice",
+        "@",
+        "@ bob",
+        "/模型 x",
+    ],
+)
+def test_everything_else_is_a_message(text: str) -> None:
+    assert read_directive(text) is None
+
+
+@pytest.mark.parametrize(("text", "meant"), [("/modle x", "/model"), ("/rest", "/reset"), ("/stpo", "/stop"), ("/thnik", "/think")])
+def test_a_typing_error_is_told_with_what_was_meant(text: str, meant: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"did you mean {meant}\\?"):
+        read_directive(text)
+
+
+def test_levels_have_other_names_and_wrong_ones_are_told() -> None:
+    assert [thinking_level(word) for word in ("HIGH", "on", "max")] == ["high", "low", "high"]
+    with pytest.raises(InvalidRequest, match="choose one of off, minimal"):
+        thinking_level("hard")
+    with pytest.raises(InvalidRequest):
+        read_directive("/think hard about it")
+
+
+def test_no_name_is_used_twice() -> None:
+    names = [name for command in COMMANDS for name in (command.name, *command.aliases)]
+    assert len(names) == len(set(names))

@@ -1,0 +1,80 @@
+"""Files are what their bytes say, and their names are only names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.file_kinds import LONGEST_NAME, as_text, claimed_image, declared_type, file_name, image_type, size_words
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0", "image/png"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "image/jpeg"),
+        (b"GIF89a\1\0", "image/gif"),
+        (b"RIFF\x24\0\0\0WEBPVP8 ", "image/webp"),
+        (b"RIFF\x24\0\0\0WAVE", ""),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'>", ""),
+        (b"BM", ""),
+        (b"", ""),
+    ],
+)
+def test_an_image_is_known_by_its_first_bytes(head: bytes, kind: str) -> None:
+    assert image_type(head) == kind
+
+
+def test_what_a_sender_says_is_only_a_claim() -> None:
+    assert claimed_image("a.PNG", "") == claimed_image("a", "image/png; charset=x") == "image/png"
+    assert claimed_image("a.svg", "image/svg+xml") == ""
+    assert declared_type("Text/Plain; charset=utf-8") == "text/plain"
+    assert declared_type("text/html\r\nX-Evil: 1") == declared_type("image/png") == declared_type("") == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("report.csv", "report.csv"),
+        ("年度报告 2026.pdf", "年度报告 2026.pdf"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\Users\\me\\x.txt", "x.txt"),
+        (".bashrc", "bashrc"),
+        ("-rf", "rf"),
+        ("~root", "root"),
+        ("a\r\nX-Evil: 1.txt", "aX-Evil_ 1.txt"),
+        ("a\0b.txt", "ab.txt"),
+        ("evil‮gnp.exe", "evilgnp.exe"),
+        ('a"; filename="b.html', "a__ filename=_b.html"),
+        ("$(rm x)`y`.sh", "_(rm x)_y_.sh"),
+        ("...", "file"),
+        ("", "file"),
+        ("a.txt. .", "a.txt"),
+    ],
+)
+def test_a_name_is_only_a_name(given: str, name: str) -> None:
+    assert file_name(given) == name
+
+
+@given(st.text(max_size=400))
+def test_every_name_can_stand_in_a_directory(given: str) -> None:
+    name = file_name(given)
+    assert 0 < len(name.encode()) <= LONGEST_NAME
+    assert not {"/", "\\", "\0", "\n", '"'} & set(name)
+    assert name.isprintable() and name[0] not in ".-~ "
+    assert file_name(name) == name
+
+
+def test_a_long_name_keeps_its_ending() -> None:
+    assert file_name("长" * 200 + ".tar.gz").endswith("长.tar.gz") or file_name("长" * 200 + ".gz").endswith("长.gz")
+
+
+def test_text_is_utf_8_and_nothing_else() -> None:
+    assert as_text("grüß 你好".encode()) == "grüß 你好"
+    assert as_text(b"\xef\xbb\xbfx") == "x"
+    assert as_text(b"\xff\xfe") is None
+    assert as_text(b"a\0b") is None
+
+
+@pytest.mark.parametrize(("size", "words"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KB"), (20 << 20, "20 MB")])
+def test_a_size_in_words(size: int, words: str) -> None:
+    assert size_words(size) == words

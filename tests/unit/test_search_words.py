@@ -1,0 +1,112 @@
+"""The tokeniser of the search: what a text is found by, and where."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sessions_app import search_words
+from sessions_app.search_words import Term, fold, found_at, holds, snippet, terms_of, title_words, words
+
+# Letters of many scripts, combining signs, signs that normalise to several characters, and all else.
+ODD = "aZéÉßİœ９Ｋｶﾞがか゛東京都한글ไทยहिन्दी½…㈱·_-'\"*() \n\u0301\u3099\u1100\u1161🦞"
+TEXTS = st.text(st.one_of(st.sampled_from(ODD), st.characters()))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Hello, World_wide web2", {"hello", "world", "wide", "web2"}),
+        ("Crème BRÛLÉE straße", {"creme", "brulee", "strasse"}),
+        ("ＡＢＣ１２３", {"abc123"}),
+        ("東京都", {"東京", "京都", "都"}),
+        ("水", {"水"}),
+        ("GPT-5で東京へ", {"gpt", "5", "で東", "東京", "京へ", "へ"}),
+        ("한국어 글", {"한국", "국어", "어", "글"}),
+        ("ガラス ｶﾞﾗｽ", {"ガラ", "ラス", "ス"}),
+        ("हिन्दी में", {"हिन्दी", "में"}),
+        ("ไทย", {"ไท", "ทย", "ย"}),
+        ("*** --- 🦞 …", set()),
+        ("x" * 100, {"x" * 64}),
+    ],
+)
+def test_a_text_is_known_by_its_words(text, found):
+    assert words(text) == found
+
+
+def test_the_word_being_typed_is_looked_for_by_its_beginning():
+    assert terms_of("Big lob") == [Term("big"), Term("lob", is_prefix=True)]
+    assert terms_of("Big lob ") == [Term("big"), Term("lob")]
+    assert terms_of("東京") == [Term("東京", is_run=True)]
+    assert terms_of('" OR * -') == [Term("or")]
+
+
+@pytest.mark.parametrize(("query", "is_there"), [("東京都", True), ("京都", True), ("都東京", False), ("東京 京都", True)])
+def test_characters_of_a_query_must_stand_together(query, is_there):
+    assert holds("東京都と都東", terms_of(query)) is is_there
+
+
+def found_by_index(text, query):
+    """What an index that only knows words says, and the text itself."""
+    known = words(text)
+    asked = [part for term in terms_of(query) for part in term.indexed]
+    return bool(asked) and all(
+        any(word.startswith(part) for word in known) if is_prefix else part in known for part, is_prefix in asked
+    )
+
+
+@given(TEXTS)
+def test_folding_twice_is_folding_once(text):
+    assert fold(fold(text)) == fold(text)
+
+
+@given(TEXTS)
+@example("e\u0301\u0345x ᾳ")
+def test_a_word_is_made_of_letters_and_never_of_signs(text):
+    assert not any(sign in word for word in words(text) for sign in " \n\"'*()_%\\&|:!<>\ue000")
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_plain_text_has_the_same_words_as_beside_other_letters(text):
+    assert words(f"{text} é") == words(text) | {"e"}
+
+
+@given(TEXTS, st.data())
+def test_every_piece_of_a_text_finds_it(text, data):
+    start = data.draw(st.integers(0, len(text)))
+    tokens = [match[0] for match in search_words._TOKEN.finditer(fold(text))]
+    piece = " ".join(tokens[start : start + 3])
+    if piece:
+        assert found_by_index(text, piece)
+        assert holds(text, terms_of(piece))
+
+
+@given(TEXTS)
+def test_places_are_found_for_every_word_of_a_text(text):
+    for term in terms_of(text):
+        places = list(found_at(text, [term]))
+        assert places, term
+        assert all(0 <= start < end <= len(text) for start, end in places)
+
+
+@given(TEXTS, TEXTS)
+def test_a_snippet_is_one_line_with_ordered_places(text, query):
+    made = snippet(text, terms_of(query))
+    units = made.text.encode("utf-16-le", "surrogatepass")
+    ends = [0, *(place for match in made.matches for place in match), len(units) // 2]
+    assert ends == sorted(ends)
+    assert "\n" not in made.text
+    assert len(made.text) <= 162
+
+
+def test_a_snippet_shows_the_surroundings_of_the_match():
+    text = "word " * 50 + "🦞 the Lobster, a lobster\nand more " + "word " * 50
+    made = snippet(text, terms_of("lobst"))
+    units = made.text.encode("utf-16-le")
+    assert made.text.startswith("…word")
+    assert made.text.endswith("…")
+    assert [units[2 * a : 2 * b].decode("utf-16-le") for a, b in made.matches] == ["Lobster", "lobster"]
+
+
+def test_titles_are_words_between_spaces():
+    assert title_words("Über uns", "work") == " uber uns work "
+    assert title_words("") == ""
