@@ -11,7 +11,7 @@ export UV_PYTHON_DOWNLOADS := never
 LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-bench run test lint format bench soak lock clean
+.PHONY: help setup setup-dev setup-bench run test lint format messages bench soak lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -43,8 +43,12 @@ setup-dev: .venv/.ready-dev ## the same and the tools for tests and checks
 setup-bench: .venv/.ready-bench ## the same and the queues we compare with
 
 test: setup-dev ## set up and run all tests, on SQLite and on PostgreSQL
-	$(PY) -m pytest
-	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest tests/db tests/protocol tests/journeys tests/faults
+	$(PY) -m pytest -n 2 tests/unit tests/db tests/protocol
+	$(PY) -m pytest -n 2 tests/web
+	$(PY) -m pytest tests/journeys tests/faults
+	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 tests/db tests/protocol
+	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 tests/web -k "live or sharing"
+	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest tests/journeys tests/faults
 
 lint: setup-dev ## formatting, ruff, mypy, layers, templates, missing migrations
 	$(PY) -m ruff check .
@@ -58,6 +62,13 @@ lint: setup-dev ## formatting, ruff, mypy, layers, templates, missing migrations
 format: setup-dev ## rewrite the code in our format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+# Not all of the tree has words for people, and some of it is not ours.
+NO_WORDS = $(foreach folder,bench docs staticfiles tests .venv .boot .clawsite,--ignore "$(folder)/*")
+
+messages: setup-dev ## renew and compile the translations, after a string was added (needs gettext)
+	$(PY) -m clawsite.cli.main makemessages --locale zh_Hans --no-location --no-obsolete --no-wrap $(NO_WORDS)
+	$(PY) -m clawsite.cli.main compilemessages --locale zh_Hans $(NO_WORDS)
 
 bench: setup-bench ## measure, and compare with the promises
 	$(PY) -m bench

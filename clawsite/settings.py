@@ -26,6 +26,8 @@ BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
 INSTALLED_APPS = [
     # Gives `runserver` the WebSocket; loaded for nothing else, because it brings Twisted along.
     *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
+    "unfold",  # the admin's look; before the admin, whose templates it replaces
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -50,6 +52,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "clawsite.web.signed_in.SignedInMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -66,6 +69,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "clawsite.web.preferences.preferences",
             ]
         },
     }
@@ -97,6 +101,10 @@ SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0
 X_FRAME_OPTIONS = "DENY"
 
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]  # each in its own words, for those who read no other
+LANGUAGE_COOKIE_NAME = "clawsite_language"
+LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["clawsite.formats"]
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
@@ -107,6 +115,16 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "clawsite.web.assets.HashedAssets"},
+}
+
+# Colours are in static/css/admin.css and scripts are left out, for the content policy's sake: docs/adr/0012-admin-look.md.
+UNFOLD = {
+    "SITE_TITLE": "Clawsite",
+    "SITE_HEADER": "Clawsite",
+    "SHOW_VIEW_ON_SITE": False,
+    "THEME": "clawsite.web.preferences.theme_of",
+    "DASHBOARD_CALLBACK": "clawsite.web.dashboard.overview",
+    "SIDEBAR": {"navigation": "clawsite.web.admin_sidebar.navigation"},
 }
 
 LOGGING_CONFIG = None  # clawsite.infra.logs.configure() is called by each process with its own name

@@ -14,7 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
@@ -23,10 +23,14 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from clawsite.accounts import announce, first_admin, throttle
 from clawsite.accounts.models import User
-from clawsite.infra.errors import ClawError, Unavailable
+from clawsite.infra.errors import Conflict, NotFound, Unavailable
+from clawsite.web import preferences
+from clawsite.web.addresses import client_address, inside
 
 FIRST_ADMIN_KEY = "first_admin_digest"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
+NAME_IS_TAKEN = _("There is an account of that name already; choose another.")
+LINK_IS_SPENT = _("This link has been used, has expired, or was replaced by a newer one.")
 
 
 class SignInForm(AuthenticationForm):
@@ -57,7 +61,7 @@ class FirstAdminForm(BaseUserCreationForm):  # type: ignore[type-arg]  # generic
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    wanted = _inside(request, request.POST.get("next") or request.GET.get("next"))
+    wanted = inside(request, request.POST.get("next") or request.GET.get("next"))
     if request.method != "POST":
         if request.user.is_authenticated:
             return redirect(wanted)
@@ -71,8 +75,11 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _sign_in_page(request, form, wanted, status=400)
     throttle.succeeded(address, name, admitted=True)
-    login(request, form.get_user())
-    return redirect(wanted)
+    user = form.get_user()
+    login(request, user)
+    response = redirect(wanted)
+    preferences.remember(response, theme=user.theme, language=user.language or None)
+    return response
 
 
 @require_POST
@@ -87,7 +94,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 @require_safe
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
     """In place of the admin's own form, which knows no waiting times."""
-    wanted = _inside(request, request.GET.get("next"), default=reverse("admin:index"))
+    wanted = inside(request, request.GET.get("next"), default=reverse("admin:index"))
     if not request.user.is_authenticated:
         return redirect(f"{settings.LOGIN_URL}?{urlencode({'next': wanted})}")
     if not request.user.is_staff:
@@ -117,23 +124,12 @@ def first_admin_page(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             user = first_admin.use_link(digest, form.cleaned_data["username"], form.cleaned_data["password1"])
-        except ClawError as error:
-            form.add_error(None, error.message)
+        except (Conflict, NotFound) as error:
+            form.add_error(None, NAME_IS_TAKEN if isinstance(error, Conflict) else LINK_IS_SPENT)
         else:
             login(request, user, backend=BACKEND)
             return redirect("chat")
     return render(request, "entry/first_admin.html", {"form": form}, status=400 if form.errors else 200)
-
-
-def client_address(request: HttpRequest) -> str:
-    return throttle.client_address(request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""))
-
-
-def _inside(request: HttpRequest, address: str | None, default: str = settings.LOGIN_REDIRECT_URL) -> str:
-    """Where to go next, if it is a page of ours; a link to sign-in must not be able to end elsewhere."""
-    if address and url_has_allowed_host_and_scheme(address, {request.get_host()}, require_https=request.is_secure()):
-        return address
-    return default
 
 
 def _sign_in_page(request: HttpRequest, form: forms.Form, wanted: str, status: int = 200, **context: Any) -> HttpResponse:
@@ -141,14 +137,20 @@ def _sign_in_page(request: HttpRequest, form: forms.Form, wanted: str, status: i
 
 
 def _wait_page(request: HttpRequest, wait: Unavailable, wanted: str) -> HttpResponse:
+    seconds, told = waiting_time(wait)
+    form = SignInForm(request, initial={"username": request.POST.get("username", "")})
+    response = _sign_in_page(request, form, wanted, status=429, wait=told)
+    response["Retry-After"] = str(seconds)
+    return response
+
+
+def waiting_time(wait: Unavailable) -> tuple[int, str]:
+    """How long somebody has to wait: in seconds, and in words."""
     seconds = math.ceil((wait.retry_after_ms or 0) / 1000)
     told = ngettext(
         "Too many failed attempts. Try again in %d second.", "Too many failed attempts. Try again in %d seconds.", seconds
     )
-    form = SignInForm(request, initial={"username": request.POST.get("username", "")})
-    response = _sign_in_page(request, form, wanted, status=429, wait=told % seconds)
-    response["Retry-After"] = str(seconds)
-    return response
+    return seconds, told % seconds
 
 
 def _no_link(request: HttpRequest) -> HttpResponse:

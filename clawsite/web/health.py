@@ -5,6 +5,8 @@ from typing import Any
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
+from django.utils import translation
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from sessions_app import workers
@@ -21,8 +23,10 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     """A message sent now would be answered; otherwise what is missing, in words that give nothing away."""
-    if missing := _missing():
-        return _answer({"ok": False, "status": "not ready", "missing": missing}, status=503)
+    with translation.override(None):  # for programs: always in the same words
+        lacks = missing()
+    if lacks:
+        return _answer({"ok": False, "status": "not ready", "missing": lacks}, status=503)
     return _answer({"ok": True, "status": "ready"})
 
 
@@ -30,13 +34,14 @@ def _answer(body: dict[str, Any], status: int = 200) -> JsonResponse:
     return JsonResponse(body, status=status, headers={"Cache-Control": "no-store"})
 
 
-def _missing() -> list[str]:
+def missing() -> list[str]:
+    """What keeps a message sent now from being answered, in the language of the page; nothing when all is well."""
     try:
         if not _migrated():
-            return ["the database is not migrated: run `claw prepare`"]
-        return [] if workers.living().exists() else ["no worker has been seen lately: start `claw worker`"]
+            return [_("the database is not migrated: run `claw prepare`")]
+        return [] if workers.living().exists() else [_("no worker has been seen lately: start `claw worker`")]
     except DatabaseError:
-        return ["the database cannot be reached"]
+        return [_("the database cannot be reached")]
 
 
 def _migrated() -> bool:

@@ -1,284 +1,129 @@
-/** The chat page: connects the socket, the feed of the chosen session, its transcript, the list and the composer. */
+/**
+ * The chat page: one `app` object, handed to every part of the page, and the order in which the parts start.
+ *
+ * What the parts may use of it:
+ *   app.gateway, app.words, app.account, app.username, app.mainKey, app.writable (may this account write), app.feed (of the shown session)
+ *   app.people, app.mayWrite(): who shares the shown conversation, and whether one may write in it (people.js)
+ *   app.on(name, listener(detail)) and app.emit(name, detail), short for events of app.bus:
+ *     session {key, same, messageId}  another conversation, or (`same`) another message of it, is shown
+ *     history <answer of chat.history>      it has been loaded
+ *     runs {unfinished, waiting, stopping}  how many runs have not ended, whether one waits, whether they are being stopped
+ *     event {name, payload}                 every event of the gateway
+ *     connection {name, …}                  a state of the connection, see gateway.js
+ *     pane {name, open}                     "sessions" or "details" was opened or closed
+ *     people {gone}                         who shares it has changed; gone: it is not shared with us (any more)
+ *     selected-model {model}                somebody chose another model for this conversation
+ *   app.say(text) to screen readers, app.problem(text), app.notice(text, {undo}), app.setTitle(text)
+ *   app.send({message, attachments, replaces}), app.stop(), app.open(key, messageId), app.address(key, messageId)
+ *   app.compose(text, {attachments}) puts text into the composer, beside what stands there; app.focusField() (composer.js)
+ *   app.togglePane(name, open)
+ */
 
-import { SessionFeed } from "./feed.js";
+import { startComposer } from "./composer.js";
+import { startConnection } from "./connection.js";
+import { startConversation } from "./conversation.js";
+import { startDetails } from "./details.js";
 import { Gateway, randomId } from "./gateway.js";
-import { SessionList } from "./session_list.js";
-import { fill } from "./template.js";
-import { Transcript } from "./transcript.js";
-import { Unsent } from "./unsent.js";
+import { startOutbox } from "./outbox.js";
+import { startPalette } from "./palette.js";
+import { startPanes } from "./panes.js";
+import { startPeople } from "./people.js";
+import { startSessionList } from "./session_list.js";
+import { startToasts } from "./toasts.js";
+import { startViewport } from "./viewport.js";
 
 const MAIN = "agent:main:main";
-const AT_THE_END = 120; // pixels: nearer than this to the last line counts as reading along
-const RETRY_MS = 2000;
-const BARRED_MS = 5000; // how often an account that may not chat asks whether it may by now
+const CALM_MS = 150;
 
-const words = document.getElementById("words").dataset;
 const at = (id) => document.getElementById(id);
+const bus = new EventTarget();
+const news = []; // not read out yet
 
-let feed = null;
-let countdown = null;
-let writable = true;
-let stopping = false;
-let barred = null; // the timer of asking again, while the account may not even read
-const unsent = new Unsent(at("main").dataset.account);
+const app = {
+  bus,
+  words: Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset)),
+  account: at("main").dataset.account,
+  username: at("main").dataset.username,
+  mainKey: MAIN,
+  feed: null,
+  writable: true,
 
-const gateway = new Gateway({
+  on(name, listener) {
+    bus.addEventListener(name, ({ detail }) => listener(detail));
+  },
+
+  emit(name, detail = {}) {
+    bus.dispatchEvent(new CustomEvent(name, { detail }));
+  },
+
+  /** Read out by screen readers. Not the log itself: a growing answer would be read word by word. What comes together is one text. */
+  say(text) {
+    if (!news.length) setTimeout(() => (at("announce").textContent = news.splice(0).join(" ")), CALM_MS);
+    news.push(text);
+  },
+
+  problem(text) {
+    at("problem").textContent = text;
+    at("problem").hidden = !text;
+  },
+
+  setTitle(text) {
+    at("title").textContent = text;
+    document.title = `${text} · Clawsite`;
+  },
+
+  address(key, messageId = null) {
+    return `#${encodeURIComponent(key)}${messageId ? `/${encodeURIComponent(messageId)}` : ""}`;
+  },
+
+  open(key, messageId = null) {
+    const address = app.address(key, messageId);
+    if (location.hash === address) show();
+    else location.hash = address;
+  },
+};
+
+app.gateway = new Gateway({
   url: `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws`,
   client: { id: "webchat-ui", mode: "webchat", version: "1", platform: "web", instanceId: randomId() },
   caps: ["tool-events"],
-  onState: showState,
-  onEvent: receive,
-  onGap: sync,
+  onState: (state) => app.emit("connection", state),
+  onEvent: (name, payload) => app.emit("event", { name, payload }),
+  onGap: () => app.conversation.sync(),
 });
-const transcript = new Transcript({ root: at("messages"), words, onRuns: showStop, onAnswer: (text) => say(fill(words.answer, text)) });
-const list = new SessionList({ gateway, words, mainKey: MAIN, root: at("session-list"), onTitle: showTitle });
 
-/* The connection */
-
-function showState(state) {
-  clearInterval(countdown);
-  const { connecting, ready, offline, outdated, signedOut, refused } = words;
-  const told = { connecting, ready, offline, outdated, "signed-out": signedOut, refused }[state.name];
-  const tell = () => {
-    at("connection").textContent = told ?? fill(words.waiting, Math.max(1, Math.ceil((state.until - Date.now()) / 1000)));
-  };
-  tell();
-  if (state.name !== "connecting") say(at("connection").textContent); // once, and not every second of the countdown
-  at("connection").dataset.state = state.name;
-  if (state.name === "waiting") countdown = setInterval(tell, 1000);
-  if (state.name === "signed-out") problem(words.signInAgain);
-  if (state.name === "refused") problem(fill(words.refusedWhy, state.why));
-  if (state.name === "outdated") problem(words.reload);
-  if (state.name === "ready") connected(state.hello);
+/** What the address says: #key or #key/message. Keys are encoded, so a bare slash ends them. */
+function show() {
+  const [key, messageId] = location.hash.slice(1).split("/").map(decoded);
+  const shown = key || MAIN;
+  app.emit("session", { key: shown, same: app.feed?.sessionKey === shown, messageId: messageId || null });
 }
 
-function connected(hello) {
-  const { scopes } = hello.auth;
-  writable = scopes.includes("operator.write");
-  at("message").disabled = at("send").disabled = !writable;
-  clearTimeout(barred);
-  barred = null;
-  problem(writable ? "" : scopes.includes("operator.read") ? words.readOnly : words.mayNotChat);
-  sync();
-  list.refresh();
-  showUnsent(); // some may have become old while there was no connection
-  if (writable) for (const [runId, params] of unsent.list()) if (!unsent.isOld(runId)) deliver(runId, params);
-}
-
-function receive(name, payload) {
-  unsent.remove(payload.runId); // it has become a run, also if the answer that says so was lost
-  if (payload.cursor) follow(() => feed.take(payload));
-  const isShown = name === "sessions.changed" && payload.sessionKey === feed.sessionKey && feed.sessionId;
-  if (isShown && (payload.reason === "deleted" || (payload.reason === "created" && payload.sessionId !== feed.sessionId))) {
-    follow(() => feed.restart());
-  }
-  // Titles, order and previews change when a run begins or ends, and when a session is made, named or deleted.
-  if (/^sessions?\b/.test(name) || ["accepted", "end", "error"].includes(payload.data?.phase)) list.refresh();
-}
-
-/* The conversation */
-
-function open() {
-  const sessionKey = decodeURIComponent(location.hash.slice(1)) || MAIN;
-  feed?.close();
-  transcript.clear();
-  at("welcome").hidden = true;
-  feed = new SessionFeed({ gateway, sessionKey, onHistory: showHistory, onEvent: showEvent });
-  list.show(sessionKey);
-  showUnsent();
-  if (gateway.ready) sync();
-}
-
-function showHistory(history) {
-  transcript.show(history);
-  showUnsent();
-  at("welcome").hidden = !transcript.isEmpty;
-  toTheEnd();
-}
-
-function showUnsent() {
-  for (const [runId, { message }] of unsent.list(feed.sessionKey)) {
-    if (transcript.knows(runId)) unsent.remove(runId);
-    else if (unsent.isOld(runId)) transcript.offer(runId, message, { send: () => sendKept(runId), discard: () => discard(runId) });
-    else transcript.asked(runId, message, sendingNote());
-  }
-}
-
-/** Under its old key: if it did arrive at the time, it does not become a second run. */
-function sendKept(runId) {
-  if (!writable) return;
-  const [, { message }] = unsent.list(feed.sessionKey).find(([id]) => id === runId);
-  discard(runId);
-  send(message, runId);
-}
-
-function discard(runId) {
-  unsent.remove(runId);
-  transcript.unsend(runId);
-}
-
-function sendingNote() {
-  return gateway.ready ? words.sending : words.notSentYet;
-}
-
-function showEvent(payload) {
-  const log = at("log");
-  const readingAlong = log.scrollHeight - log.scrollTop - log.clientHeight < AT_THE_END;
-  at("welcome").hidden = true;
-  transcript.apply(payload);
-  if (readingAlong) toTheEnd();
-}
-
-function toTheEnd() {
-  at("log").scrollTop = at("log").scrollHeight;
-}
-
-function sync() {
-  follow(async () => {
-    await feed.sync();
-    if (barred) gateway.renew(); // it may read by now: hello-ok says what else
-  });
-}
-
-/** The account may not chat. The server says nothing when that changes, so ask. */
-function wait() {
-  problem(words.mayNotChat);
-  clearTimeout(barred);
-  barred = setTimeout(() => gateway.ready && sync(), BARRED_MS);
-}
-
-/** Losing the connection in between is no news: the next one starts again. */
-async function follow(step) {
+function decoded(text) {
   try {
-    await step();
-  } catch (error) {
-    if (error.code === "DISCONNECTED") return;
-    if (error.details?.code === "MISSING_SCOPE") return wait();
-    problem(fill(words.notLoaded, reason(error)));
-    if (error.retryable) setTimeout(() => gateway.ready && sync(), error.retryAfterMs ?? RETRY_MS);
+    return decodeURIComponent(text);
+  } catch {
+    return text; // typed by hand, with a bare percent sign
   }
 }
 
-function showTitle(title) {
-  at("title").textContent = title;
-  document.title = `${title} · Clawsite`;
-}
-
-/** Read out by screen readers. Not the log itself: a growing answer would be read word by word. */
-function say(text) {
-  at("announce").textContent = text;
-}
-
-/* Writing and stopping */
-
-function send(message, runId = randomId()) {
-  if (!message.trim() || !writable) return;
-  problem("");
-  if (message.trim().toLowerCase() === "/stop") return void stop(); // of use now or never, so it is not kept
-  const params = { sessionKey: feed.sessionKey, message };
-  at("welcome").hidden = true;
-  transcript.asked(runId, message, sendingNote());
-  toTheEnd();
-  unsent.add(runId, params);
-  if (gateway.ready) deliver(runId, params);
-}
-
-/** The run's id is the idempotency key, so sending again after a break never makes a second run. */
-async function deliver(runId, { sessionKey, message }) {
-  transcript.mark(runId, words.sending);
-  try {
-    const answer = await gateway.request("chat.send", { sessionKey, message, idempotencyKey: runId });
-    unsent.remove(runId);
-    transcript.mark(runId, words.queued);
-    // A command is done and no run; a run that had ended before stands in the history.
-    if (!answer.runId || answer.status === "ok") transcript.unsend(runId);
-  } catch (error) {
-    if (error.code === "DISCONNECTED") return transcript.mark(runId, words.notSentYet); // the next connection sends it again
-    if (error.code === "TIMEOUT") return gateway.ready && unsent.has(runId) && deliver(runId, { sessionKey, message });
-    unsent.remove(runId);
-    if (sessionKey === feed.sessionKey && !transcript.unsend(runId)) return;
-    at("message").value = [at("message").value, message].filter(Boolean).join("\n"); // given back, beside what was written since
-    grow();
-    problem(fill(words.notSent, reason(error)));
-  }
-}
-
-function showStop(unfinished) {
-  if (unfinished === 0) stopping = false;
-  at("stop").hidden = unfinished === 0;
-  at("stop").disabled = stopping;
-  at("stop").textContent = stopping ? words.stopping : words.stop;
-}
-
-async function stop() {
-  stopping = true;
-  showStop(transcript.unfinished.size);
-  try {
-    // The end of the run, not this answer, says that it has stopped.
-    const { aborted } = await gateway.request("chat.abort", { sessionKey: feed.sessionKey });
-    stopping = stopping && aborted;
-  } catch (error) {
-    stopping = false;
-    problem(fill(words.notStopped, reason(error)));
-  }
-  showStop(transcript.unfinished.size);
-}
-
-function reason(error) {
-  if (error.details?.code === "MISSING_SCOPE") return error.details.missingScope === "operator.write" ? words.readOnly : words.mayNotChat;
-  return { DISCONNECTED: words.notConnected, TIMEOUT: words.timedOut }[error.code] ?? error.message;
-}
-
-function problem(text) {
-  at("problem").textContent = text;
-  at("problem").hidden = !text;
-}
-
-/* The page */
-
-function grow() {
-  at("message").rows = Math.min(12, at("message").value.split("\n").length);
-}
-
-function submit() {
-  send(at("message").value);
-  at("message").value = "";
-  grow();
-}
-
-/** Not on a phone, where it would bring up the keyboard. */
-function focusMessage() {
-  if (matchMedia("(hover: hover)").matches) at("message").focus();
-}
-
-function toggleSessions(open) {
-  at("sessions").classList.toggle("open", open);
-  at("toggle-sessions").setAttribute("aria-expanded", String(open));
-}
-
-at("composer").addEventListener("submit", (event) => {
-  event.preventDefault();
-  submit();
-});
-at("message").addEventListener("input", grow);
-at("message").addEventListener("keydown", (event) => {
-  // While an input method composes, Enter chooses a word.
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-    event.preventDefault();
-    submit();
-  }
-});
-at("stop").addEventListener("click", stop);
-at("welcome").addEventListener("click", ({ target }) => target.dataset.prompt && send(target.dataset.prompt));
-at("toggle-sessions").addEventListener("click", () => toggleSessions(!at("sessions").classList.contains("open")));
-at("new-session").addEventListener("click", () => {
-  location.hash = encodeURIComponent(`agent:main:web-${randomId().slice(0, 12)}`);
-});
-addEventListener("hashchange", () => {
-  toggleSessions(false);
-  open();
-  focusMessage();
+// Listeners are called in this order, so the conversation has changed before the list and the composer hear of it.
+startViewport();
+startToasts(app);
+startPanes(app);
+startConnection(app);
+startConversation(app);
+startPeople(app);
+startOutbox(app);
+startSessionList(app);
+startDetails(app);
+startComposer(app);
+startPalette(app);
+addEventListener("hashchange", show);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the part of the address behind # is a conversation's
+  at("main").focus();
 });
 
-open();
-gateway.start();
+show();
+app.gateway.start();

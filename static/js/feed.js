@@ -6,6 +6,7 @@
  * stored messages.
  */
 
+export const PAGE = 100; // messages of one page of history
 const MOST_ROUNDS = 5; // of catching up in a row; what is then still missing comes with the next event
 
 export class SessionFeed {
@@ -37,8 +38,8 @@ export class SessionFeed {
     return this.syncing;
   }
 
-  /** The session of this key was deleted, or is another one now: what is shown is not its history any more. */
-  restart() {
+  /** Begin again from the stored messages; the session of this key may be another one now. */
+  reload() {
     this.loaded = false;
     this.sessionId = null;
     return this.sync();
@@ -47,16 +48,13 @@ export class SessionFeed {
   /** A live event. Returns a promise when it revealed a hole, which is then being closed. */
   take(payload) {
     if (this.closed || !this.#isOurs(payload) || !(this.loaded || this.syncing)) return null;
-    if (payload.change === "reset") {
-      this.loaded = false; // another generation: what is shown belongs to the last one
-      return this.sync();
-    }
+    if (payload.change === "reset") return this.reload(); // another generation: what is shown belongs to the last one
     if (!this.syncing && payload.cursor <= this.cursor + 1) return this.#apply(payload);
     this.early.push(payload);
     return this.syncing ? null : this.sync();
   }
 
-  /** Keys are unique among one's own sessions only; who may see others' too gets events under the same key. */
+  /** The id guards against a session that was deleted and made again under the same key. */
   #isOurs({ sessionKey, sessionId, change }) {
     return sessionKey === this.sessionKey && (!this.sessionId || sessionId === this.sessionId || change === "reset");
   }
@@ -76,7 +74,7 @@ export class SessionFeed {
   }
 
   async #load() {
-    const history = await this.gateway.request("chat.history", { sessionKey: this.sessionKey, limit: 200 });
+    const history = await this.gateway.request("chat.history", { sessionKey: this.sessionKey, limit: PAGE, html: true, notices: true });
     if (this.closed) return;
     this.loaded = true;
     this.cursor = history.cursor;
@@ -101,14 +99,18 @@ export class SessionFeed {
     return this.loaded;
   }
 
-  /** The stored messages may be newer than the cursor that came with them, so a run's own seq is looked at too. */
+  /**
+   * The stored answer may be newer than the cursor that came with it: pieces of text that it holds already are left out by the
+   * run's own seq. Everything else says the same when it is told again, so it is, and the end of a run is never missed.
+   */
   #apply(payload) {
     if (payload.cursor <= this.cursor) return null;
     this.cursor = payload.cursor;
     this.sessionId ??= payload.sessionId;
     if (payload.runId) {
-      if (payload.seq <= (this.runs.get(payload.runId) ?? 0)) return null;
-      this.runs.set(payload.runId, payload.seq);
+      const last = this.runs.get(payload.runId) ?? 0;
+      if (payload.seq <= last && payload.data?.delta !== undefined) return null;
+      this.runs.set(payload.runId, Math.max(last, payload.seq));
     }
     this.onEvent(payload);
     return null;

@@ -50,11 +50,16 @@ export class Gateway {
     this.retryTimer = null;
     this.deadline = null;
     this.watch = null;
-    globalThis.addEventListener?.("online", () => this.#retryNow());
+    globalThis.addEventListener?.("online", () => this.retry());
   }
 
   start() {
     this.#open();
+  }
+
+  /** Do not wait for the time of the next try. */
+  retry() {
+    if (this.retryTimer) this.#open();
   }
 
   /** Connect anew, because hello-ok would say something else by now. */
@@ -120,7 +125,7 @@ export class Gateway {
   async #hello() {
     const params = { minProtocol: PROTOCOL, maxProtocol: PROTOCOL, client: this.client, role: "operator", caps: this.caps };
     try {
-      const hello = await this.#ask("connect", { ...params, locale: navigator.language, userAgent: navigator.userAgent }, HANDSHAKE_MS);
+      const hello = await this.#ask("connect", { ...params, locale: document.documentElement.lang || navigator.language, userAgent: navigator.userAgent }, HANDSHAKE_MS);
       clearTimeout(this.deadline);
       this.tries = 0;
       this.ready = true;
@@ -165,10 +170,6 @@ export class Gateway {
     const delay = Math.max(retryDelay(this.tries++), refusal?.retryAfterMs ?? 0);
     this.retryTimer = setTimeout(() => this.#open(), delay);
     this.onState({ name: navigator.onLine === false ? "offline" : "waiting", until: Date.now() + delay });
-  }
-
-  #retryNow() {
-    if (this.retryTimer) this.#open();
   }
 }
 

@@ -1,42 +1,131 @@
-/** One tool call as people see it: its name, arguments, verdict and result. What tools say enters the page as text nodes only. */
+/** One tool call: its name, what it was asked, who allowed or refused it, what it says while it runs and at the end. */
 
-import { copyOf, fill } from "./template.js";
+import { copyOf, put, textOf } from "./elements.js";
+import { counted, duration } from "./formats.js";
+import { everySecond, nextFrame } from "./painter.js";
+import { attachmentsOf } from "./attached.js";
+import { fill } from "./words.js";
+
+const MOST_LINES = 24; // of a result that is not folded
+const MOST_CHARACTERS = 3000;
+const TELLING = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that say what a call is about
 
 export class ToolCard {
-  constructor(name, words) {
+  constructor({ words, name }) {
     this.words = words;
     this.element = copyOf("tool-card");
-    this.#at(".name").textContent = name;
-    this.#at(".status").textContent = words.toolRunning;
+    this.part = (selector) => this.element.querySelector(selector);
+    this.part(".name").textContent = name;
+    this.output = "";
+    this.paint = this.paint.bind(this);
+    this.part(".show-all").addEventListener("click", () => this.#showAll());
+    this.#status("running", words.toolRunning);
   }
 
-  showArguments(args) {
-    this.#at(".arguments pre").textContent = JSON.stringify(args, null, 2);
+  ask(args) {
+    const entries = Object.entries(args ?? {});
+    put(this.part(".about"), about(args ?? {}));
+    this.part(".arguments").replaceChildren(...entries.flatMap(([name, value]) => row(name, value)));
+    this.part(".asked").hidden = !entries.length;
   }
 
-  showOutput(output) {
-    this.#at(".result").hidden = false;
-    this.#at(".result pre").textContent = typeof output === "string" ? output : JSON.stringify(output, null, 2);
+  /** It begins, now (`ts` by the server's clock). */
+  start(ts) {
+    if (this.element.dataset.status !== "running" || this.stopClock) return;
+    this.began = ts;
+    const from = Date.now();
+    this.stopClock = everySecond(() => put(this.part(".duration"), counted(Date.now() - from, this.words)));
   }
 
-  showResult(text, isError, meta) {
+  /** What it has said so far. */
+  update(partial) {
+    this.output = typeof partial === "string" ? partial : textOf(partial?.content ?? JSON.stringify(partial, null, 2));
+    this.element.classList.add("live");
+    nextFrame(this.paint);
+  }
+
+  paint() {
+    const live = this.element.classList.contains("live");
+    const shown = live ? lastLines(this.output) : this.all ? this.output : firstLines(this.output);
+    this.part(".result pre").textContent = shown;
+    this.part(".result").hidden = !this.output;
+    const folded = !live && shown.length < this.output.length;
+    put(this.part(".show-all"), folded ? fill(this.words.showAll, this.output.split("\n").length) : "");
+  }
+
+  /** @param {{content, isError, verdict, durationMs?, ts?}} result `verdict` is {allowed, layer?, why?}. */
+  finish({ content, isError, verdict, durationMs = null, ts = null }) {
     const { words } = this;
-    const refused = meta?.verdict === "refused";
-    this.element.dataset.status = isError ? "failed" : "done";
-    this.#at(".status").textContent = refused ? "" : isError ? words.toolFailed : words.toolDone;
-    this.#at(".verdict").classList.toggle("refused", refused);
-    this.#at(".verdict").textContent = refused ? (meta.layer ? fill(words.toolRefusedBy, meta.layer) : words.toolRefused) : words.toolAllowed;
-    this.showOutput(text);
+    this.#stopClock();
+    this.element.classList.remove("live");
+    const refused = !verdict.allowed;
+    this.#status(refused ? "refused" : isError ? "failed" : "done", refused ? "" : isError ? words.toolFailed : words.toolDone);
+    const took = durationMs ?? (this.began && ts ? ts - this.began : null);
+    put(this.part(".duration"), took === null || refused ? "" : duration(took, words));
+    put(this.part(".verdict"), verdictWords(verdict, words));
+    this.output = textOf(content);
+    put(this.part(".why"), refused ? this.output || verdict.why : "");
+    this.part(".files").replaceChildren(...attachmentsOf(content, words));
+    this.paint();
   }
 
-  /** Its run has ended: a call without a result was cut off. */
-  settle() {
+  /** Nothing runs in a run that has ended; a call without a result was cut off. */
+  cutOff() {
     if (this.element.dataset.status !== "running") return;
-    this.element.dataset.status = "failed";
-    this.#at(".status").textContent = this.words.toolStopped;
+    this.#stopClock();
+    this.element.classList.remove("live");
+    this.#status("failed", this.words.toolStopped);
+    this.paint();
   }
 
-  #at(selector) {
-    return this.element.querySelector(selector);
+  #status(status, text) {
+    this.element.dataset.status = status;
+    put(this.part(".status"), text);
   }
+
+  #stopClock() {
+    this.stopClock?.();
+    this.stopClock = null;
+  }
+
+  #showAll() {
+    this.all = true;
+    this.paint();
+    this.part(".result pre").focus();
+  }
+}
+
+/** How a call was decided, from what the live event or the stored result says about it. */
+export function verdictOf({ verdict, meta, details }) {
+  if (verdict) return verdict;
+  const refused = meta?.verdict === "refused" || details?.code === "tool_not_allowed";
+  return { allowed: !refused, layer: meta?.layer ?? details?.layer };
+}
+
+function verdictWords(verdict, words) {
+  const by = verdict.layer;
+  if (verdict.allowed) return by ? fill(words.toolAllowedBy, by) : words.toolAllowed;
+  return by ? fill(words.toolRefusedBy, by) : words.toolRefused;
+}
+
+function about(args) {
+  const name = TELLING.find((each) => typeof args[each] === "string" && args[each]);
+  return name ? args[name].split("\n", 1)[0].slice(0, 160) : "";
+}
+
+/** Text as it is, with its line breaks; everything else as JSON. */
+function row(name, value) {
+  const term = document.createElement("dt");
+  const text = document.createElement("dd");
+  term.textContent = name;
+  text.textContent = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return [term, text];
+}
+
+function firstLines(text) {
+  return text.split("\n", MOST_LINES).join("\n").slice(0, MOST_CHARACTERS);
+}
+
+function lastLines(text) {
+  return text.slice(-MOST_CHARACTERS).split("\n").slice(-MOST_LINES).join("\n");
 }

@@ -1,78 +1,78 @@
 /**
  * What a conversation looks like. Stored messages and live events end in the same elements.
  *
- * Words of people, agents and tools are data: they enter the page as text nodes only, never as markup.
+ * Words of people, agents and tools are data: they enter the page as text nodes, or as HTML that the server made of them.
  */
 
-import { blocks, textIn, textOf, write } from "./message_text.js";
-import { copyOf, fill } from "./template.js";
+import { showUnderWay } from "./live.js";
+import { AgentMessage, UserMessage } from "./message.js";
+import { RunView } from "./run_view.js";
+import { addStored } from "./stored.js";
 import { ToolCard } from "./tool_card.js";
 
-const STOPPED = ["rpc", "stop", "session-reset", "session-delete"]; // why a run was aborted; any other reason is a failure
-
 export class Transcript {
-  /** onRuns(number) is told how many runs are unfinished; onAnswer(text) hears each finished answer. */
-  constructor({ root, words, onRuns, onAnswer }) {
-    Object.assign(this, { root, words, onRuns, onAnswer });
+  /** `page` is {words, renderer, username, address}. onRuns({unfinished, waiting}), onAnswer(text) and onNews() may be set by their listeners. */
+  constructor({ root, page }) {
+    Object.assign(this, { root, page, words: page.words, onRuns: () => {}, onAnswer: () => {}, onNews: () => {} });
     this.clear();
   }
 
   clear() {
     this.root.replaceChildren();
-    this.runs = new Map(); // run id → {box, note}
+    this.runs = new Map(); // run id → RunView
     this.unfinished = new Set();
-    this.messages = new Map(); // message id → {article, answer, thinking, attempt, final}
-    this.tools = new Map(); // call id → card
-    this.onRuns(0);
+    this.waiting = new Set();
+    this.messages = new Map(); // message id → AgentMessage
+    this.tools = new Map(); // call id → ToolCard
+    this.older = null; // while older messages are put before the others
+    this.#tellRuns();
   }
 
   get isEmpty() {
     return !this.root.hasChildNodes();
   }
 
-  /** Replace everything by what is stored, and by what is under way just now. */
-  show({ messages, queued, activeRun: active, endedRuns = [] }) {
-    this.clear();
-    messages.forEach((message) => this.#stored(message));
-    if (active) {
-      this.#begin(active.runId, this.words.working).told = true;
-      if (active.messageId && (active.text || active.thinking)) {
-        const message = this.#message(active.runId, active.messageId);
-        message.attempt = null; // whichever goes on
-        write(message.answer, 0, active.text);
-        this.#think(message, 0, active.thinking);
-      }
+  /** Add what is stored, and what is under way just now. What is shown already stays as it is. */
+  show({ messages, queued, activeRun: active }) {
+    this.add(messages);
+    if (active) showUnderWay(this, active);
+    for (const run of queued ?? []) {
+      const content = [{ type: "text", text: run.text }, ...(run.attachments ?? [])];
+      this.accepted(run.runId, { content, timestamp: run.acceptedAt, truncated: run.truncated, sender: run.sender });
     }
-    for (const run of queued) this.#accepted(run.runId, run.text);
-    endedRuns.forEach((run) => this.#endedBefore(run));
-    for (const [runId, { box }] of this.runs) if (!this.unfinished.has(runId)) this.#settleTools(box);
+    this.#settleEnded();
   }
 
-  /** A message that was kept for too long to be sent without asking. It is no run, so there is nothing to stop. */
-  offer(runId, text, { send, discard }) {
-    if (this.runs.get(runId)?.offered) return;
-    this.unsend(runId);
-    const run = this.#run(runId);
-    run.offered = true;
-    this.#askedIn(run, text);
-    run.note.textContent = this.words.keptTooLong;
-    const choice = copyOf("kept-message");
-    choice.querySelector(".send").addEventListener("click", send);
-    choice.querySelector(".discard").addEventListener("click", discard);
-    run.box.append(choice);
+  add(messages) {
+    messages.forEach((message) => addStored(this, message));
+  }
+
+  /** Older messages, before all that is shown. Of a run that goes across the border they stand at its top. */
+  prepend(messages) {
+    this.older = { top: new DocumentFragment(), runs: new Map(), made: new Set() };
+    this.add(messages);
+    for (const [run, part] of this.older.runs) run.box.prepend(part);
+    this.root.prepend(this.older.top);
+    this.older = null;
+    this.#settleEnded();
   }
 
   /** Somebody's message, shown once however often it is told: by us when sending, then by the server. */
-  asked(runId, text, note) {
-    this.#askedIn(this.#begin(runId, note), text);
+  asked(runId, message, note) {
+    const run = this.begin(runId, note);
+    if (!run.asked) {
+      run.asked = new UserMessage(this.page);
+      run.asked.show(message);
+      run.box.prepend(run.asked.element);
+      this.onNews();
+    }
+    run.asked.know(message);
   }
 
-  #askedIn(run, text) {
-    if (run.asked) return;
-    run.asked = true;
-    const article = copyOf("user-message");
-    article.querySelector(".text").textContent = text;
-    run.box.prepend(article);
+  accepted(runId, message) {
+    this.run(runId).told = true;
+    this.asked(runId, message, this.words.queued);
+    this.goes(runId, "queued", this.words.queued);
   }
 
   /** The server has told of this run. */
@@ -83,244 +83,164 @@ export class Transcript {
   /** How far the sending of a message has come; what the server tells of its run counts for more. */
   mark(runId, note) {
     const run = this.runs.get(runId);
-    if (run && !run.told) run.note.textContent = note;
+    if (run && !run.told) run.goes("queued", note);
   }
 
   /** Take back a message that never became a run. False when it did: its own events tell how it ended. */
   unsend(runId) {
     const run = this.runs.get(runId);
     if (!run || run.told) return false;
-    run.box.remove();
-    this.runs.delete(runId);
-    this.#ended(runId);
+    this.withdrawn(runId);
     return true;
   }
 
-  apply({ runId, stream, data, change, message }) {
-    if (runId) this.#run(runId).told = true;
-    if (stream === "lifecycle") this.#lifecycle(runId, data);
-    else if (stream === "assistant") this.#assistant(runId, data);
-    else if (stream === "thinking") this.#thinking(runId, data);
-    else if (stream === "tool") this.#tool(runId, data);
-    else if (change && message) this.#stored(message);
+  /** A message was taken back before its turn: as if it had never been said. */
+  withdrawn(runId) {
+    this.runs.get(runId)?.box.remove();
+    this.runs.delete(runId);
+    this.#ended(runId);
   }
 
-  #lifecycle(runId, data) {
-    const { words } = this;
-    switch (data.phase) {
-      case "accepted":
-        return this.#accepted(runId, data.prompt);
-      case "start":
-      case "resume":
-        return this.#note(runId, words.working);
-      case "waiting":
-        return this.#note(runId, fill(words.waitingFor, data.reason));
-      case "rescued":
-        return this.#note(runId, words.resumed);
-      case "retry":
-        return this.#note(runId, words.retrying);
-      case "end":
-        return data.aborted ? this.#stopped(runId) : this.#finish(runId, "");
-      case "error":
-        return this.#finish(runId, fill(words.failed, data.error), true);
+  /** Hide what comes after a message, or everything. What we are sending just now stays. False when the message is not here. */
+  keepThrough(messageId) {
+    const last = messageId ? this.find(messageId) : null;
+    if (messageId && !last) return false;
+    const box = last?.closest(".run") ?? last;
+    for (let next = last?.nextElementSibling; last !== box && next; next = last.nextElementSibling) {
+      if (next.matches(".ending")) break;
+      next.remove();
     }
-  }
-
-  /** A run that failed or was stopped, as the history tells it: the same words in the same place as when it was live. */
-  #endedBefore({ runId, status, error, text, afterRunId }) {
-    if (!this.runs.has(runId)) {
-      if (text === undefined) return; // its messages are on an older page
-      const run = this.#run(runId);
-      run.told = true;
-      this.#askedIn(run, text);
-      const before = this.runs.get(afterRunId);
-      if (before) before.box.after(run.box);
-      else this.root.prepend(run.box);
+    const unsent = new Set([...this.runs.values()].filter(({ told }) => !told).map((run) => run.box));
+    for (const element of [...this.root.children]) {
+      const after = !box || box.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING;
+      if (after && !unsent.has(element)) element.remove();
     }
-    if (status === "aborted") this.#stopped(runId);
-    else this.#finish(runId, fill(this.words.failed, error), true);
+    this.#forget();
+    return true;
   }
 
-  #stopped(runId) {
-    const { box } = this.#run(runId);
-    const said = box.querySelector(".tool") || [...box.querySelectorAll(".answer")].some((answer) => answer.textContent);
-    this.#finish(runId, said ? this.words.aborted : this.words.abortedUnanswered);
+  /** Hide a run and what comes after it, since it is asked anew. */
+  dropFrom(runId) {
+    const box = this.runs.get(runId)?.box;
+    while (box?.nextElementSibling) box.nextElementSibling.remove();
+    box?.remove();
+    this.#forget();
   }
 
-  #accepted(runId, text) {
-    this.#run(runId).told = true;
-    this.asked(runId, text, this.words.queued);
-    this.#note(runId, this.words.queued);
-  }
-
-  #assistant(runId, data) {
-    if (data.reset) return this.#void(data.messageId);
-    const message = this.#message(runId, data.messageId);
-    if (data.final) {
-      this.#settle(message, data.message);
-      if (message.answer.node.data) this.onAnswer(message.answer.node.data);
-    }
-    if (message.final) return;
-    this.#attempt(message, data.attempt);
-    write(message.answer, data.offset, data.delta);
-  }
-
-  #thinking(runId, data) {
-    const message = this.#message(runId, data.messageId);
-    if (message.final) return;
-    this.#attempt(message, data.attempt);
-    this.#think(message, data.offset, data.delta);
+  find(messageId) {
+    return this.root.querySelector(`[data-message-id="${CSS.escape(messageId)}"]`);
   }
 
   /** What was streamed of a message is void. The next attempt may have another id, so nothing of this one stays. */
-  #void(messageId) {
+  void(messageId) {
     const message = this.messages.get(messageId);
     if (!message || message.final) return;
-    message.article.remove();
+    message.element.remove();
+    message.thinking.clear();
     this.messages.delete(messageId);
   }
 
-  /** Another attempt at the same message begins with nothing. */
-  #attempt(message, attempt) {
-    message.attempt ??= attempt;
-    if (attempt === message.attempt) return;
-    message.attempt = attempt;
-    write(message.answer, 0, "");
-    write(message.thinking, 0, "");
-    message.article.querySelector(".thinking").hidden = true;
-  }
-
-  #think(message, offset, text) {
-    if (!text) return;
-    write(message.thinking, offset, text);
-    message.article.querySelector(".thinking").hidden = false;
-  }
-
-  #tool(runId, data) {
-    const card = this.#card(runId, data.toolCallId, data.name, data.args);
-    if (data.phase === "update") card.showOutput(data.partialResult);
-    if (data.phase === "result") card.showResult(textOf(data.result?.content), data.isError, data.meta);
-  }
-
-  #card(runId, callId, name, args) {
+  card(runId, callId, name, args) {
     let card = this.tools.get(callId);
     if (!card) {
-      card = new ToolCard(name, this.words);
+      card = new ToolCard({ words: this.words, name });
       this.tools.set(callId, card);
-      this.#place(runId, card.element);
+      this.run(runId).cards.push(card);
+      this.place(runId, card.element);
     }
-    if (args) card.showArguments(args);
+    if (args) card.ask(args);
     return card;
   }
 
-  /** A message of the transcript, in its wire form. */
-  #stored(message) {
-    const { role, runId, messageId, content } = message;
-    if (runId) this.#run(runId).told = true;
-    if (role === "user") {
-      const article = copyOf("user-message");
-      article.querySelector(".text").textContent = textOf(content);
-      if (runId) this.#run(runId).asked = true;
-      this.#place(runId, article);
-    } else if (role === "assistant") {
-      this.#settle(this.#message(runId, messageId), message);
-      for (const block of blocks(content)) if (block.type === "toolCall") this.#card(runId, block.id, block.name, block.arguments);
-      if (isUnfinished(message)) this.#unfinished(runId, message.stopReason);
-    } else if (role === "toolResult") {
-      const refused = message.details?.code === "tool_not_allowed";
-      const card = this.#card(runId, message.toolCallId, message.toolName, null);
-      card.showResult(textOf(content), message.isError, refused ? { verdict: "refused", layer: message.details.layer } : null);
-    }
-  }
-
-  /** The words that the end of the run had when it was live, as far as they are stored. */
-  #unfinished(runId, reason) {
-    const { words } = this;
-    const stopped = STOPPED.includes(reason);
-    const note = runId ? this.#run(runId).note : copyOf("run-note");
-    if (!runId) this.root.append(note);
-    note.textContent = stopped ? words.aborted : fill(words.failed, words[wordFor(reason)] ?? words.failedOtherwise);
-    note.classList.toggle("bad", !stopped);
-  }
-
-  #message(runId, messageId) {
+  message(runId, messageId) {
     let message = this.messages.get(messageId);
     if (!message) {
-      const article = copyOf("assistant-message");
-      article.classList.add("streaming");
-      message = { article, attempt: 1, final: false, answer: textIn(article, ".answer"), thinking: textIn(article, ".thinking .text") };
+      message = new AgentMessage(this.page);
+      message.know({ messageId });
       this.messages.set(messageId, message);
-      this.#place(runId, article);
+      this.run(runId).messages.push(message);
+      this.place(runId, message.element);
+      this.onNews();
     }
     return message;
   }
 
-  #settle(message, { content }) {
-    message.final = true;
-    message.article.classList.remove("streaming");
-    write(message.answer, 0, textOf(content));
-    write(message.thinking, 0, "");
-    this.#think(message, 0, blocks(content).map((block) => block.thinking ?? "").join(""));
-    message.article.hidden = !message.answer.node.data && !message.thinking.node.data;
-  }
-
-  #run(runId) {
+  run(runId) {
     let run = this.runs.get(runId);
     if (!run) {
-      run = { box: document.createElement("section"), note: copyOf("run-note"), asked: false, told: false };
-      run.box.className = "run";
-      run.box.append(run.note);
+      run = new RunView(runId, this.words);
+      run.box.dataset.runId = runId;
       this.runs.set(runId, run);
-      this.root.append(run.box);
+      (this.older?.top ?? this.root).append(run.box);
+      this.older?.made.add(run);
     }
     return run;
   }
 
-  /** What belongs to a run stands with it, above its note, even when another message was queued meanwhile. */
-  #place(runId, element) {
-    if (runId) this.#run(runId).note.before(element);
-    else this.root.append(element);
+  /**
+   * A name for messages that belong to no run, such as those of a copied conversation: a person's message begins another, what
+   * follows goes with it. The same message gets the same name again.
+   */
+  looseRun({ role, messageId }) {
+    const known = messageId && this.find(messageId)?.closest(".run")?.dataset.runId;
+    if (known) return known;
+    const last = (this.older?.top ?? this.root).lastElementChild;
+    if (role !== "user" && last?.dataset.runId?.startsWith("loose-")) return last.dataset.runId;
+    return `loose-${messageId}`;
   }
 
-  #begin(runId, note) {
-    const run = this.#run(runId);
-    run.box.querySelector(".choice")?.remove(); // another window has sent what was offered here
+  /** What belongs to a run stands with it, even when another message was queued meanwhile. */
+  place(runId, element) {
+    const run = this.run(runId);
+    if (!this.older || this.older.made.has(run)) return run.add(element);
+    if (!this.older.runs.has(run)) this.older.runs.set(run, new DocumentFragment());
+    this.older.runs.get(run).append(element);
+  }
+
+  begin(runId, note) {
+    const run = this.run(runId);
     if (!this.unfinished.has(runId)) {
       this.unfinished.add(runId);
-      run.note.textContent = note;
-      this.onRuns(this.unfinished.size);
+      run.goes("queued", note);
+      this.#tellRuns();
     }
     return run;
   }
 
-  #note(runId, text) {
-    this.#begin(runId, text).note.textContent = text;
+  goes(runId, state, text) {
+    this.begin(runId, text).goes(state, text);
+    this.#tellRuns();
   }
 
-  #finish(runId, text, bad = false) {
-    const { box, note } = this.#run(runId);
-    note.textContent = text;
-    note.classList.toggle("bad", bad);
-    box.querySelectorAll(".streaming").forEach((article) => article.classList.remove("streaming"));
-    this.#settleTools(box);
+  /** `tell` says in the run's last line how it ended. */
+  finish(runId, ts, tell) {
+    const run = this.run(runId);
+    run.settle(ts);
+    tell(run);
     this.#ended(runId);
   }
 
-  #settleTools(box) {
-    for (const card of this.tools.values()) if (box.contains(card.element)) card.settle();
+  #settleEnded() {
+    for (const [runId, run] of this.runs) if (!this.unfinished.has(runId)) run.settle();
   }
 
   #ended(runId) {
-    if (this.unfinished.delete(runId)) this.onRuns(this.unfinished.size);
+    this.waiting.delete(runId);
+    if (this.unfinished.delete(runId)) this.#tellRuns();
   }
-}
 
-/** A model's whole answer names its model and usage. `stopReason` alone does not tell: "stop" is also the command's. */
-function isUnfinished({ stopReason, model, usage }) {
-  return Boolean(stopReason) && stopReason !== "injected" && !model && !usage;
-}
+  #tellRuns() {
+    this.onRuns({ unfinished: this.unfinished.size, waiting: this.waiting.size > 0 });
+  }
 
-/** rate_limit → failedRateLimit, its name among the words. */
-function wordFor(reason) {
-  return "failed" + reason.split("_").map((part) => part.charAt(0).toUpperCase() + part.slice(1)).join("");
+  /** Elements were taken away: so is what we know of them. */
+  #forget() {
+    for (const [id, { element }] of this.messages) if (!element.isConnected) this.messages.delete(id);
+    for (const [id, { element }] of this.tools) if (!element.isConnected) this.tools.delete(id);
+    for (const [id, { box }] of this.runs) {
+      if (box.isConnected) continue;
+      this.runs.delete(id);
+      this.#ended(id);
+    }
+  }
 }

@@ -11,11 +11,11 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 export class Unsent {
   constructor(account) {
     this.prefix = `clawsite.unsent.${account}.`;
-    this.messages = new Map(this.#stored()); // run id → {sessionKey, message, at}
+    this.messages = new Map(this.#stored()); // run id → {sessionKey, message, attachments?, replaces?, at}
   }
 
-  add(runId, { sessionKey, message }) {
-    const kept = { sessionKey, message, at: Date.now() };
+  add(runId, params) {
+    const kept = { ...params, at: Date.now() };
     this.messages.set(runId, kept);
     attempt(() => localStorage.setItem(this.prefix + runId, JSON.stringify(kept)));
   }
@@ -29,12 +29,16 @@ export class Unsent {
     return this.messages.has(runId);
   }
 
+  get(runId) {
+    return this.messages.get(runId);
+  }
+
   /** Whether it was written too long ago to be sent without asking. */
   isOld(runId) {
     return Date.now() - this.messages.get(runId).at > DAY_MS;
   }
 
-  /** [run id, {sessionKey, message}], in the order of writing; of one session or of all. */
+  /** [run id, {sessionKey, message, …}], in the order of writing; of one session or of all. */
   list(sessionKey = null) {
     return [...this.messages].filter(([, kept]) => sessionKey === null || kept.sessionKey === sessionKey);
   }
@@ -43,7 +47,7 @@ export class Unsent {
     const found = attempt(() => Object.entries(localStorage).filter(([name]) => name.startsWith(this.prefix))) ?? [];
     return found
       .map(([name, text]) => [name.slice(this.prefix.length), attempt(() => JSON.parse(text))])
-      .filter(([, kept]) => kept?.sessionKey && kept.message)
+      .filter(([, kept]) => kept?.sessionKey && typeof kept.message === "string")
       .sort(([, one], [, other]) => one.at - other.at);
   }
 }

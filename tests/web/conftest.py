@@ -1,16 +1,18 @@
 """Pages as people get them: through Django's test client, and in a real browser that watches the content policy."""
 
 import shutil
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
+from tests.stack import Stack
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import open_page, sign_in
+from tests.web.screen import PATIENCE, OpenChat, open_page, sign_in
 
 CHROMIUM_FLAGS = [
     "--headless",
@@ -51,7 +53,9 @@ def site(database: None) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     # One per module and not per session: Playwright keeps an event loop running, beside which no async test could run.
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    # The same browser without windows, where it is installed: each new page takes half of the time.
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    program = next((found for name in names if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
     with sync_playwright() as playwright:
@@ -80,6 +84,20 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture
+def open_chat(live: Stack, user: User, page: Page) -> OpenChat:
+    """The page of a running installation, in a session of its own: open_chat(), or open_chat("agent:demo:mine", another_page)."""
+
+    def opened(key: str = "", on: Page = page, agent: str = "demo") -> Page:
+        on.context.set_default_timeout(PATIENCE)
+        live.sign_in(on, user)
+        on.goto(f"{live.url}/#{key or f'agent:{agent}:{uuid.uuid4().hex[:8]}'}")
+        expect(on.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
+        return on
+
+    return opened
+
+
+@pytest.fixture
 def gateway(page: Page) -> FakeGateway:
     return FakeGateway(page)
 
@@ -94,3 +112,14 @@ def chat(page: Page, gateway: FakeGateway, site: str, user: User) -> Page:
 @pytest.fixture
 def opened(chat: Page, site: str) -> Page:
     return open_page(chat, site)
+
+
+@pytest.fixture
+def stored(chat: Page, gateway: FakeGateway, site: str) -> Callable[..., Page]:
+    """Open the page with these messages in the history."""
+
+    def show(messages: list[dict[str, Any]], **more: Any) -> Page:
+        gateway.answers["chat.history"] = lambda params: gateway.history(messages, **more)
+        return open_page(chat, site)
+
+    return show

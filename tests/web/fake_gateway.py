@@ -6,6 +6,8 @@ from typing import Any
 
 from playwright.sync_api import Page, WebSocketRoute
 
+from clawsite.infra.markup import render
+
 KEY = "agent:main:main"
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -35,8 +37,14 @@ class FakeGateway:
             "chat.history": lambda params: self.history([]),
             "sessions.history": self.missed,
             "sessions.list": lambda params: {"sessions": [{"key": KEY, "displayName": None}]},
+            "sessions.read": lambda params: {"ok": True, "key": params["key"], "sessionId": "g1"},
+            "sessions.members": lambda params: {"members": [{"username": "somebody", "name": "somebody", "role": "owner"}]},
+            "agents.list": lambda params: {"defaultId": "main", "agents": [{"id": "main", "name": "Main", "model": None}]},
+            "models.list": lambda params: {"models": []},
+            "commands.list": lambda params: {"commands": []},
             "chat.send": lambda params: {"runId": params["idempotencyKey"], "status": "started"},
             "chat.abort": lambda params: {"ok": True, "aborted": True, "runIds": []},
+            "chat.render": lambda params: {"html": [render(block) for block in params["blocks"]]},
         }
         page.route_web_socket("**/ws", self._opened)
 

@@ -1,5 +1,8 @@
 """What a test does with the chat page and looks for on it."""
 
+from collections.abc import Callable
+from typing import Any
+
 from django.conf import settings
 from django.test import Client
 from playwright.sync_api import Locator, Page, expect
@@ -7,6 +10,9 @@ from playwright.sync_api import Locator, Page, expect
 from clawsite.accounts.models import User
 from tests.web.fake_gateway import FakeGateway
 
+PATIENCE = 60_000  # ms: a loaded machine starts a run late, and that is not what is tested
+OpenChat = Callable[..., Page]
+NOW = 1_700_000_000_000
 STORED_ANSWER = {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "text", "text": "Hello"}]}
 
 
@@ -24,8 +30,8 @@ def open_page(page: Page, site: str) -> Page:
 
 
 def send(page: Page, text: str) -> None:
-    page.get_by_label("Message").fill(text)
-    page.get_by_label("Message").press("Enter")
+    page.get_by_label("Message", exact=True).fill(text)
+    page.get_by_label("Message", exact=True).press("Enter")
 
 
 def answers(page: Page) -> Locator:
@@ -39,3 +45,30 @@ def begin(gateway: FakeGateway, run_id: str = "r1", prompt: str = "Hi") -> None:
 
 def end(gateway: FakeGateway, run_id: str = "r1", aborted: bool = False) -> None:
     gateway.tell(run_id, "lifecycle", phase="end", aborted=aborted)
+
+
+def final(gateway: FakeGateway, text: str, message: str = "m1", run: str = "r1") -> None:
+    content = {"content": [{"type": "text", "text": text}], "model": "openai/gpt-5", "usage": {"input": 10, "output": 2}}
+    gateway.tell(run, "assistant", messageId=message, attempt=1, final=True, message=content)
+
+
+def stored_message(role: str, text: str, number: int, **more: Any) -> dict[str, Any]:
+    """A message of the history; of the first turn the user's is u1, the agent's a1, in run r1."""
+    return {
+        "role": role,
+        "messageId": f"{role[0]}{number}",
+        "runId": f"r{number}",
+        "timestamp": NOW + number * 1000,
+        "position": number,
+        "content": [{"type": "text", "text": text}],
+        **more,
+    }
+
+
+def turn(number: int, question: str, answer: str, **more: Any) -> list[dict[str, Any]]:
+    whole = {"model": "openai/gpt-5", "usage": {"input": 1200, "output": 56, "costUsd": 0.0031}, "stopReason": "stop", **more}
+    return [stored_message("user", question, number), stored_message("assistant", answer, number, **whole)]
+
+
+def questions(page: Page) -> list[str]:
+    return page.locator(".message.user > .text").all_text_contents()

@@ -65,7 +65,7 @@ def test_a_kept_message_that_is_refused_is_given_back_and_forgotten(opened: Page
     gateway.answers["chat.send"] = full
     opened.reload()
     expect(opened.get_by_role("alert")).to_have_text("Not sent: you have 100 unfinished runs")
-    expect(opened.get_by_label("Message")).to_have_value("One more")
+    expect(opened.get_by_label("Message", exact=True)).to_have_value("One more")
     assert kept(opened) == []
 
 
@@ -86,6 +86,7 @@ def age(page: Page, hours: float) -> None:
     """Whatever is kept was written so long ago."""
     page.evaluate(
         """(ms) => Object.entries(localStorage).forEach(([name, text]) => {
+          if (!name.startsWith("clawsite.unsent.")) return;
           const kept = JSON.parse(text);
           localStorage.setItem(name, JSON.stringify({ ...kept, at: kept.at - ms }));
         })""",
@@ -103,7 +104,7 @@ def keep(page: Page, gateway: FakeGateway, text: str, *, hours: float) -> str:
     age(page, hours)
     page.reload()
     expect(page.locator("#connection")).to_have_text("Connected")
-    expect(page.locator(".message.user .text")).to_have_text(text)
+    expect(page.locator(".message.user .text, .kept .text")).to_have_text(text)
     return str(sent["idempotencyKey"])
 
 
@@ -114,21 +115,21 @@ def test_a_message_of_the_same_day_is_sent_by_itself(opened: Page, gateway: Fake
 
 def test_a_message_of_another_day_is_sent_only_when_its_author_says_so(opened: Page, gateway: FakeGateway) -> None:
     key = keep(opened, gateway, "Good morning", hours=25)
-    expect(opened.locator(".run .note")).to_have_text("Not sent: it was written more than a day ago, without a connection.")
+    expect(opened.locator(".kept .state")).to_have_text("Not sent: it was written more than a day ago, without a connection.")
     expect(opened.locator("#stop")).to_be_hidden()
     gateway.until_asked("chat.history")
     assert gateway.calls("chat.send") == []
-    opened.locator(".choice").get_by_role("button", name="Send").click()
+    opened.locator(".kept").get_by_role("button", name="Send").click()
     assert gateway.until_asked("chat.send") == [{"sessionKey": KEY, "message": "Good morning", "idempotencyKey": key}]
     expect(opened.locator(".run .note")).to_have_text("Queued")
-    expect(opened.locator(".choice")).to_have_count(0)
+    expect(opened.locator(".kept")).to_have_count(0)
     assert kept(opened) == []
 
 
 def test_a_message_of_another_day_can_be_discarded(opened: Page, gateway: FakeGateway) -> None:
     keep(opened, gateway, "Good morning", hours=25)
     opened.get_by_role("button", name="Discard").click()
-    expect(opened.locator(".message.user")).to_have_count(0)
+    expect(opened.locator(".kept")).to_have_count(0)
     assert kept(opened) == []
     opened.reload()
     expect(opened.locator("#welcome")).to_be_visible()
@@ -145,16 +146,16 @@ def test_a_message_that_grows_old_on_an_open_page_is_not_sent_by_itself(opened: 
     gateway.answers["connect"] = hello
     opened.clock.fast_forward(25 * 3_600_000)
     expect(opened.locator("#connection")).to_have_text("Connected")
-    expect(opened.locator(".run .note")).to_have_text("Not sent: it was written more than a day ago, without a connection.")
+    expect(opened.locator(".kept .state")).to_have_text("Not sent: it was written more than a day ago, without a connection.")
     assert gateway.calls("chat.send") == []
 
 
 def test_what_was_offered_here_and_sent_in_another_window_is_shown_as_its_run(opened: Page, gateway: FakeGateway) -> None:
     key = keep(opened, gateway, "Good morning", hours=25)
-    expect(opened.locator(".choice")).to_be_visible()
+    expect(opened.locator(".kept")).to_be_visible()
     gateway.tell(key, "lifecycle", phase="accepted", prompt="Good morning")
     expect(opened.locator(".run .note")).to_have_text("Queued")
-    expect(opened.locator(".choice")).to_have_count(0)
+    expect(opened.locator(".kept")).to_have_count(0)
     expect(opened.locator(".message.user")).to_have_count(1)
     assert kept(opened) == []
 

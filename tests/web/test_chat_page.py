@@ -2,35 +2,18 @@
 
 import re
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
 from tests.stack import Stack
-
-PATIENCE = 30_000  # ms: a loaded machine starts a run late, and that is not what is tested here
-numbers = count(1)
-
-
-@pytest.fixture
-def open_chat(live: Stack, user: User, page: Page) -> Callable[..., Page]:
-    """Open the page in a session of its own: open_chat(), or open_chat("agent:demo:mine", another_page)."""
-
-    def open_page(key: str = "", on: Page = page) -> Page:
-        live.sign_in(on, user)
-        on.goto(f"{live.url}/#{key or f'agent:demo:page-{next(numbers)}'}")
-        expect(on.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
-        return on
-
-    return open_page
+from tests.web.screen import PATIENCE, OpenChat
 
 
 def send(page: Page, text: str) -> None:
-    page.get_by_label("Message").fill(text)
-    page.get_by_label("Message").press("Enter")
+    page.get_by_label("Message", exact=True).fill(text)
+    page.get_by_label("Message", exact=True).press("Enter")
 
 
 def finished(page: Page, answer: str | re.Pattern[str]) -> None:
@@ -39,29 +22,33 @@ def finished(page: Page, answer: str | re.Pattern[str]) -> None:
 
 
 def shown(page: Page) -> Any:
-    return page.locator("#messages").evaluate("e => e.textContent.replace(/\\s+/g, ' ')")
+    """What stands there, without the feet and durations, of which a stored message knows a little more than a live one."""
+    return page.locator("#messages").evaluate(
+        """e => { const copy = e.cloneNode(true);
+          copy.querySelectorAll('footer, .duration, [hidden]').forEach((part) => part.remove());
+          return copy.textContent.replace(/\\s+/g, ' ') }"""
+    )
 
 
-def test_a_newcomers_first_click_is_answered(open_chat: Callable[..., Page]) -> None:
+def test_a_newcomers_first_click_is_answered(open_chat: OpenChat) -> None:
     page = open_chat()
     page.get_by_role("button", name="What can you do?").click()
     finished(page, re.compile("demo model"))
     expect(page.locator("#session-list a[aria-current]")).to_contain_text("What can you do?", timeout=PATIENCE)
 
 
-def test_tools_show_their_arguments_verdict_and_result(open_chat: Callable[..., Page]) -> None:
+def test_tools_show_their_arguments_verdict_and_result(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:tools")
     send(page, '[[tool=write args={"path":"notes.txt","content":"hello"}]]')
     finished(page, "done after tools")
     card = page.locator(".tool")
-    expect(card.locator("h3")).to_have_text(re.compile(r"write\s+done\s+allowed"))
-    card.get_by_text("Arguments").click()
-    expect(card.locator(".arguments pre")).to_contain_text("notes.txt")
-    card.get_by_text("Result").click()
+    expect(card.locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+done\s+allowed"))
+    card.locator("summary").click()
+    expect(card.locator(".arguments")).to_contain_text("hello")
     expect(card.locator(".result pre")).to_be_visible()
 
 
-def test_loading_the_page_again_shows_the_same_conversation(open_chat: Callable[..., Page]) -> None:
+def test_loading_the_page_again_shows_the_same_conversation(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:reloaded")
     send(page, '[[tool=glob args={"pattern":"*"} reasoning=3]] [[tool=read args={"path":"not-there.txt"}]]')
     expect(page.locator(".tool")).to_have_count(2, timeout=PATIENCE)
@@ -72,7 +59,7 @@ def test_loading_the_page_again_shows_the_same_conversation(open_chat: Callable[
     assert shown(page) == before
 
 
-def test_two_windows_of_one_session_show_the_same(open_chat: Callable[..., Page], page: Page) -> None:
+def test_two_windows_of_one_session_show_the_same(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:demo:shared")
     second = open_chat("agent:demo:shared", page.context.new_page())
     send(first, "What can you do?")
@@ -81,7 +68,7 @@ def test_two_windows_of_one_session_show_the_same(open_chat: Callable[..., Page]
     assert shown(first) == shown(second)
 
 
-def test_stopping_ends_the_run_and_keeps_what_was_said(open_chat: Callable[..., Page]) -> None:
+def test_stopping_ends_the_run_and_keeps_what_was_said(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:stopped")
     send(page, '[[text="one two three four five six seven" hang_after=5]]')
     expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=PATIENCE)
@@ -91,13 +78,13 @@ def test_stopping_ends_the_run_and_keeps_what_was_said(open_chat: Callable[..., 
     expect(page.locator(".message.assistant .answer")).to_contain_text("one two")
 
 
-def test_a_failed_run_is_explained(open_chat: Callable[..., Page]) -> None:
+def test_a_failed_run_is_explained(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:failed")
     send(page, "[[error=401]]")
     expect(page.locator(".note.bad")).to_contain_text("Failed:", timeout=PATIENCE)
 
 
-def test_stopped_and_failed_runs_look_the_same_after_a_reload(open_chat: Callable[..., Page]) -> None:
+def test_stopped_and_failed_runs_look_the_same_after_a_reload(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:ended")
     send(page, "[[hang_after=0]]")
     expect(page.locator(".run .note")).to_have_text("Working…", timeout=PATIENCE)
@@ -113,7 +100,7 @@ def test_stopped_and_failed_runs_look_the_same_after_a_reload(open_chat: Callabl
     assert shown(page) == before
 
 
-def test_opening_a_session_in_mid_answer_shows_all_of_it(open_chat: Callable[..., Page], page: Page) -> None:
+def test_opening_a_session_in_mid_answer_shows_all_of_it(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:main:long")
     send(first, "[[tokens=150 delay_ms=20 reasoning=3]]")
     expect(first.locator(".message.assistant .answer")).not_to_be_empty(timeout=PATIENCE)
@@ -124,15 +111,17 @@ def test_opening_a_session_in_mid_answer_shows_all_of_it(open_chat: Callable[...
     assert shown(first) == shown(second)
 
 
-def test_signing_out_in_one_window_closes_the_other(open_chat: Callable[..., Page], page: Page) -> None:
+def test_signing_out_in_one_window_closes_the_other(open_chat: OpenChat, page: Page) -> None:
     first = open_chat()
     second = open_chat("", page.context.new_page())
+    first.get_by_label("Account menu").click()
     first.get_by_role("button", name="Sign out").click()
     expect(second.locator("#connection")).to_have_text("Signed out", timeout=PATIENCE)
-    expect(second.get_by_role("alert")).to_contain_text("Load the page again")
+    expect(second.locator("#problem")).to_contain_text("Load the page again")
+    expect(second.locator("#banner").get_by_role("button", name="Sign in")).to_be_visible()
 
 
-def test_people_see_only_their_own_conversations(open_chat: Callable[..., Page], live: Stack, person: Any, page: Page) -> None:
+def test_people_see_only_their_own_conversations(open_chat: OpenChat, live: Stack, person: Any, page: Page) -> None:
     mine = open_chat("agent:demo:private")
     send(mine, "What can you do?")
     finished(mine, re.compile("demo model"))

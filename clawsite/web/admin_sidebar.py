@@ -1,0 +1,60 @@
+"""The admin's menu: every table under the question it answers. Only what the person may look at is shown."""
+
+from typing import Any
+
+from django.apps import apps
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils.text import capfirst
+from django.utils.translation import gettext_lazy as _
+
+# Group -> (table, icon); an icon is a name of Material Symbols, which comes with unfold.
+MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
+    (
+        _("Conversations"),
+        (
+            ("sessions_app.session", "forum"),
+            ("sessions_app.run", "play_circle"),
+            ("sessions_app.toolcall", "handyman"),
+            ("sessions_app.transcriptentry", "notes"),
+            ("sessions_app.event", "stream"),
+            ("sessions_app.attachment", "attach_file"),
+            ("sessions_app.outbox", "outbox"),
+        ),
+    ),
+    (_("Agents and models"), (("agents.agent", "smart_toy"),)),
+    (_("Tools and policy"), (("tools_app.toolpolicy", "policy"), ("tools_app.policyversion", "history"))),
+    (
+        _("People and access"),
+        (
+            ("accounts.user", "person"),
+            ("auth.group", "group"),
+            ("accounts.accesstoken", "key"),
+            ("accounts.failedsignins", "gpp_maybe"),
+            ("accounts.knownaddress", "pin_drop"),
+        ),
+    ),
+    (_("System"), (("sessions_app.worker", "memory"), ("sessions_app.lane", "alt_route"), ("admin.logentry", "edit_note"))),
+)
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """For unfold's setting SIDEBAR."""
+    overview = {"title": _("Overview"), "icon": "space_dashboard", "link": reverse("admin:index")}
+    overview["active"] = request.path == overview["link"]
+    groups = [{"title": title, "items": [item for row in rows if (item := _item(request, *row))]} for title, rows in MENU]
+    return [{"title": "", "items": [overview]}, *(group for group in groups if group["items"])]
+
+
+def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
+    app, model_name = label.split(".")
+    try:
+        link = reverse(f"admin:{app}_{model_name}_changelist")
+    except NoReverseMatch:  # a table that is not in the admin
+        return None
+    model = apps.get_model(label)
+    if not admin.site.get_model_admin(model).has_view_or_change_permission(request):
+        return None
+    title = capfirst(str(model._meta.verbose_name_plural))
+    return {"title": title, "icon": icon, "link": link, "active": request.path.startswith(link)}

@@ -1,0 +1,93 @@
+/**
+ * The dashboard told anew every few seconds. The words come from the server; here they are put in their places.
+ *
+ * A page that nobody looks at does not ask. After a failure it asks less often, and says that what it shows is old.
+ */
+
+const EVERY_MS = 4000;
+const LONGEST_MS = 60_000;
+const SVG = "http://www.w3.org/2000/svg";
+
+const page = document.getElementById("dashboard");
+let pause = EVERY_MS;
+let timer = null;
+
+async function tell() {
+  clearTimeout(timer);
+  if (document.hidden) return;
+  try {
+    const answer = await fetch(page.dataset.live, { headers: { Accept: "application/json" } });
+    if (answer.redirected || answer.status === 403) return location.reload(); // signed out, or not allowed any more
+    if (!answer.ok) throw new Error(String(answer.status));
+    show(await answer.json());
+    pause = EVERY_MS;
+  } catch {
+    pause = Math.min(pause * 2, LONGEST_MS);
+  }
+  document.getElementById("dash-lost").hidden = pause === EVERY_MS;
+  timer = setTimeout(tell, pause);
+}
+
+function show(now) {
+  document.getElementById("dash-at").textContent = now.at;
+  for (const { key, value, remark, tone } of now.tiles) {
+    const tile = page.querySelector(`[data-tile="${key}"]`);
+    if (!tile) continue;
+    const [number, words] = tile.querySelectorAll("dd");
+    tile.dataset.tone = tone;
+    write(number, value);
+    write(words, remark);
+  }
+  for (const body of page.querySelectorAll("[data-rows]")) rows(body, now[body.dataset.rows]);
+}
+
+/** Rows are made anew only when something in them is new: a link that has the focus keeps it. */
+function rows(body, wanted) {
+  const said = JSON.stringify(wanted);
+  if (body.said === said) return;
+  body.said = said;
+  const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  body.replaceChildren(
+    ...wanted.map((cells) => {
+      const row = document.createElement("tr");
+      row.append(...cells.map(cellOf));
+      return row;
+    }),
+  );
+  const table = body.closest("table");
+  table.hidden = !wanted.length;
+  table.nextElementSibling.hidden = Boolean(wanted.length);
+  if (focused) [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+}
+
+function cellOf({ text, tone, href, share }) {
+  const cell = document.createElement("td");
+  if (tone) cell.dataset.tone = tone;
+  if (href) {
+    const link = document.createElement("a");
+    link.className = "text-link";
+    link.href = href;
+    link.textContent = text;
+    cell.append(link);
+  } else cell.textContent = text;
+  if (share) cell.append(bar(share));
+  return cell;
+}
+
+function bar(share) {
+  const drawing = document.createElementNS(SVG, "svg");
+  const rect = document.createElementNS(SVG, "rect");
+  drawing.setAttribute("class", "dash-share");
+  drawing.setAttribute("aria-hidden", "true");
+  rect.setAttribute("width", `${share}%`);
+  rect.setAttribute("height", "100%");
+  drawing.append(rect);
+  return drawing;
+}
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+document.addEventListener("visibilitychange", () => document.hidden || tell());
+timer = setTimeout(tell, EVERY_MS);

@@ -1,0 +1,35 @@
+/** Menus made of <details class="menu-holder">: one open at a time, closed by Escape and by a click elsewhere. */
+
+const open = () => document.querySelectorAll(".menu-holder[open]");
+
+document.addEventListener("click", ({ target }) => {
+  for (const menu of open()) if (!menu.contains(target)) menu.open = false;
+});
+
+document.addEventListener(
+  "keydown",
+  (event) => {
+    const menu = event.target.closest?.(".menu-holder[open]");
+    if (!menu) return;
+    if (event.key === "Escape") {
+      event.stopPropagation(); // it closes the menu, and does not also stop a run
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      step(menu, event.key === "ArrowDown" ? 1 : -1);
+    }
+  },
+  true,
+);
+
+/** Tabbing out of a menu leaves it. Not `focusin`: a script that moves the focus is no reason to take a menu away. */
+document.addEventListener("keyup", ({ key, target }) => {
+  if (key === "Tab") for (const menu of open()) if (!menu.contains(target)) menu.open = false;
+});
+
+function step(menu, by) {
+  const items = [...menu.querySelectorAll(".menu :is(a, button)")];
+  const at = items.indexOf(document.activeElement);
+  items[at < 0 && by < 0 ? items.length - 1 : (at + by + items.length) % items.length]?.focus();
+}

@@ -1,0 +1,52 @@
+/** The list by keyboard: one stop of Tab, arrows within, F2 and Delete on a row; Alt and an arrow from anywhere. */
+
+export function startSessionKeys(app, { root, acts, activate }) {
+  root.addEventListener("focusin", ({ target }) => {
+    const row = target.closest("li");
+    if (row) activate(row.dataset.key);
+  });
+
+  root.addEventListener("keydown", (event) => {
+    const row = event.target.closest("li");
+    if (!row || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const move = MOVES[event.key];
+    if (move) move(row);
+    else if (event.key === "F2") acts.rename(row.dataset.key);
+    else if (event.key === "Delete") acts.delete(row.dataset.key);
+    else if (event.key === "ContextMenu") row.querySelector(".more").click();
+    else return;
+    event.preventDefault();
+  });
+
+  const links = () => [...root.querySelectorAll("li > a")];
+  const go = (row, by) => links()[links().indexOf(row.querySelector("a")) + by]?.focus();
+  const MOVES = {
+    ArrowDown: (row) => go(row, 1),
+    ArrowUp: (row) => go(row, -1),
+    Home: () => links()[0].focus(),
+    End: () => links().at(-1).focus(),
+    ArrowRight: (row) => row.querySelector(".more").focus(),
+    ArrowLeft: (row) => row.querySelector("a").focus(),
+  };
+
+  addEventListener("keydown", (event) => {
+    if (!event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    event.preventDefault();
+    app.sessions.step(event.key === "ArrowDown" ? 1 : -1);
+  });
+
+  // On a phone both panes lie over the conversation: a tap beside one puts it away, and does nothing else.
+  const narrow = matchMedia("(max-width: 46rem)");
+  document.getElementById("main").addEventListener(
+    "click",
+    (event) => {
+      const open = ["sessions", "details"].filter((name) => document.getElementById(name).classList.contains("open"));
+      if (!narrow.matches || !open.length) return;
+      event.preventDefault();
+      event.stopPropagation();
+      for (const name of open) app.togglePane(name, false);
+    },
+    true,
+  );
+}

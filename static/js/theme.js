@@ -1,0 +1,43 @@
+/**
+ * The colour switch, wherever it stands: at once here and in the other open pages, stored by the server behind it.
+ *
+ * It is not needed for a page to come up in the right colours: the server has written them into <html>.
+ */
+
+const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("clawsite-theme") : null;
+
+/** @param {"system" | "light" | "dark"} theme */
+export function showTheme(theme) {
+  const root = document.documentElement;
+  if (theme === "system") delete root.dataset.theme;
+  else root.dataset.theme = theme;
+  document.querySelector("meta[name=color-scheme]").content = theme === "system" ? "light dark" : theme;
+  const metas = [...document.querySelectorAll("meta[name=theme-color]")];
+  for (const meta of metas) {
+    const shown = metas.find(({ dataset }) => dataset.scheme === (theme === "system" ? meta.dataset.scheme : theme));
+    meta.content = shown.dataset.paper;
+  }
+  for (const button of document.querySelectorAll("[data-theme-switch] button")) {
+    button.setAttribute("aria-pressed", String(button.value === theme));
+  }
+}
+
+/** Store the choice. Without a connection the colours have changed all the same, until the page is loaded again. */
+async function store(form, theme) {
+  const body = new FormData(form);
+  body.set("theme", theme);
+  const answer = await fetch(form.action, { method: "POST", body, headers: { Accept: "application/json" } }).catch(() => null);
+  // Signed in or out since the page was made: the plain form gets the page that says so.
+  if (answer?.status === 403) form.submit();
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.matches("[data-theme-switch]") || !event.submitter?.value) return;
+  event.preventDefault();
+  showTheme(event.submitter.value);
+  channel?.postMessage(event.submitter.value);
+  store(form, event.submitter.value);
+});
+
+channel?.addEventListener("message", ({ data }) => showTheme(data));

@@ -1,0 +1,61 @@
+"""The network between a browser and a server, as something that can be cut: a proxy that passes bytes on, or nothing at all."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+
+class Cable:
+    """`cut()` breaks every connection and refuses new ones; `mend()` lets them through again."""
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self._whole = threading.Event()
+        self._whole.set()
+        self._ends: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._whole.clear()
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._whole.set()
+
+    def close(self) -> None:
+        self.cut()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed at the end
+            while True:
+                near, _ = self._listener.accept()
+                if not self._whole.is_set():
+                    near.close()
+                    continue
+                far = socket.create_connection(("127.0.0.1", self._to))
+                self._ends += [near, far]
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def cable(to: int) -> Iterator[Cable]:
+    made = Cable(to)
+    try:
+        yield made
+    finally:
+        made.close()

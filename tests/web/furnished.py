@@ -1,0 +1,115 @@
+"""An installation with something of everything in it, for tests that look at all pages: a conversation, a row of every table."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import Group
+from django.contrib.contenttypes.models import ContentType
+from playwright.sync_api import Browser, FilePayload, Page, expect
+
+from clawsite.accounts import tokens
+from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
+from clawsite.infra import clock
+from sessions_app import runs
+from sessions_app.models import Outbox, Run
+from sessions_app.sessions import ensure_session
+from tools_app import policies
+
+PATIENCE = 30_000  # ms
+SIZES: dict[str, Any] = {
+    "desk": {"viewport": {"width": 1280, "height": 800}},
+    "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
+}
+TALK = "agent:main:talk-of-everything"
+RICH = (
+    "# Both files\n\nSome **bold** words, `code`, a [link](https://example.org/) and $x^2$.\n\n> quoted\n\n- [x] done\n- [ ] open\n"
+    "\n```py\ndef f(x):  # a remark\n    return f'{x!r}' + 'text', 42, None\n```\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+)
+PICTURE = Path(__file__).parents[2] / "static/icons/icon-192.png"
+
+
+Fresh = Callable[[str], Page]
+
+
+@contextmanager
+def fresh_browsers(browser: Browser, address: str) -> Iterator[Fresh]:
+    """Open browsers of one of the SIZES in which nobody is signed in; they are closed together."""
+    opened: list[Page] = []
+
+    def open_one(size: str) -> Page:
+        context = browser.new_context(base_url=address, **SIZES[size])
+        context.set_default_timeout(PATIENCE)
+        opened.append(context.new_page())
+        return opened[-1]
+
+    yield open_one
+    for page in opened:
+        page.context.close()
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """`expect` waits as long as a loaded machine may take; how long something takes is not what is tested here."""
+    expect.set_options(timeout=PATIENCE)
+    yield
+    expect.set_options(timeout=None)
+
+
+def open_chat(page: Page, key: str) -> Page:
+    page.goto("about:blank")  # so that it is loaded, also if only the part behind # differs
+    page.goto(f"/#{key}")
+    expect(page.locator("#connection")).to_have_attribute("data-state", "ready")
+    return page
+
+
+def submit(page: Page, text: str) -> None:
+    page.get_by_label("Message", exact=True).fill(text)
+    page.locator("#send").click()  # on a phone Enter starts a new line
+
+
+def open_all(page: Page, where: str) -> None:
+    """Unfold what is folded there."""
+    page.locator(f"{where} details").evaluate_all("all => all.forEach((each) => { each.open = true })")
+
+
+def talk_of_everything(page: Page) -> None:
+    """Files, a thought, a tool that worked and one that did not, an answer, a failure."""
+    open_chat(page, TALK)
+    text = FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"milk")
+    picture = FilePayload(name="sign.png", mimeType="image/png", buffer=PICTURE.read_bytes())
+    page.locator("#files").set_input_files([text, picture])
+    expect(page.locator('.upload[data-state="done"]')).to_have_count(2)
+    tools = '[[tool=write args={"path":"a.txt","content":"hello"}]] [[tool=read args={"path":"not-there.txt"}]]'
+    submit(page, f"Compare [[reasoning=5 text={json.dumps(RICH)}]] {tools}")
+    expect(page.locator(".message.assistant .answer table").last).to_be_visible()
+    expect(page.locator("#stop")).to_be_hidden()
+    submit(page, "```sh\nmake\n```\n[[error=401]]")
+    expect(page.locator(".ending[data-state=failed]")).to_be_visible()
+
+
+@contextmanager
+def rows_of_everything(root: User) -> Iterator[None]:
+    """A row of every table that the conversation has not filled, and one for each bulk action to act upon."""
+    run = Run.objects.filter(session__key=TALK)[0]
+    people = ContentType.objects.get_for_model(User)
+    LogEntry.objects.create(user=root, content_type=people, object_id=str(root.pk), object_repr="ada", action_flag=CHANGE)
+    Outbox.objects.create(session=run.session, run=run, channel="mail", payload={"text": "hello"}, created_at=clock.now())
+    User.objects.create(username="gone", is_active=False)
+    tokens.issue_token(root, "laptop", ["operator.read"])
+    runs.accept_run(user=root, session=ensure_session(root, "agent:main:hanging"), run_id="hanging", prompt="[[hang]]")
+    guests = Group.objects.create(name="Guests")
+    policies.save_policy(scope="agent", subject="demo", deny=["exec"])
+    yield
+    policies.delete_policy(scope="agent", subject="demo")
+    guests.delete()
+
+
+def fleeting_rows() -> None:
+    """Of the tables that are emptied before every test."""
+    FailedSignIns.objects.create(subject="account:ada", failures=3, last_failed_at=clock.now())
+    KnownAddress.objects.create(account="account:ada", address="127.0.0.1", last_seen_at=clock.now())
+    FirstAdminLink.objects.create(digest="0" * 64, expires_at=clock.now())

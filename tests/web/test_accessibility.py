@@ -1,0 +1,349 @@
+"""Every page as axe-core sees it: nothing grave by day or by night, on a desk or on a phone, and targets a finger can hit.
+
+One running installation, one conversation and one person who may open everything serve all tests. The admin's pages follow its
+registry, so a table that is added is looked at too, or the test says which row is missing.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group
+from django.template.loader import render_to_string
+from django.test import RequestFactory
+from django.urls import reverse
+from playwright.sync_api import Browser, FilePayload, Page, Route, WebSocketRoute, expect
+
+from clawsite.accounts import first_admin, tokens
+from clawsite.accounts.models import User
+from clawsite.web.preferences import PAPER
+from sessions_app.models import Run
+from tests.conftest import PASSWORD
+from tests.stack import Stack
+from tests.web import furnished
+from tests.web.axe import found, look
+from tests.web.furnished import SIZES, TALK, Fresh, fresh_browsers, open_all, open_chat, submit
+
+SMALL = (Path(__file__).parent / "small_targets.js").read_text()
+
+on_desk_and_phone = pytest.mark.parametrize("size", SIZES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    with furnished.patient():
+        yield
+
+
+@pytest.fixture(scope="module")
+def root(live: Stack) -> User:
+    user = User.objects.create(username="ada", display_name="Ada L.", is_staff=True, is_superuser=True)
+    user.set_password(PASSWORD)
+    user.save()
+    user.groups.set(Group.objects.all())
+    return user
+
+
+@pytest.fixture(scope="module")
+def fresh(browser: Browser, live: Stack) -> Iterator[Fresh]:
+    with fresh_browsers(browser, live.url) as open_one:
+        yield open_one
+
+
+@pytest.fixture(scope="module")
+def windows(fresh: Fresh, live: Stack, root: User) -> dict[str, Page]:
+    """A desk and a phone, both signed in."""
+    opened = {size: fresh(size) for size in SIZES}
+    for page in opened.values():
+        live.sign_in(page, root)
+    return opened
+
+
+@pytest.fixture(scope="module")
+def talk(windows: dict[str, Page], root: User) -> Page:
+    """A conversation with something of everything: files, a thought, tools that worked and did not, an answer, a failure."""
+    furnished.talk_of_everything(windows["desk"])
+    return windows["desk"]
+
+
+@pytest.fixture
+def faults() -> Iterator[list[str]]:
+    """What is grave; a test fails at its end with all of it."""
+    heard: list[str] = []
+    yield heard
+    assert not heard, "\n".join(heard)
+
+
+@on_desk_and_phone
+def test_pages_before_signing_in(fresh: Fresh, live: Stack, root: User, size: str, faults: list[str]) -> None:
+    page = fresh(size)
+    page.goto("/sign-in/")
+    look(page, "sign-in", faults)
+    page.get_by_label("Username").fill("nobody")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    look(page, "sign-in refused", faults)
+    page.goto("/first-admin/wrong/")
+    look(page, "first-admin without a link", faults)
+    User.objects.filter(pk=root.pk).update(is_active=False)
+    try:
+        page.goto(first_admin.first_admin_link(live.url) or "")
+        page.get_by_role("button", name="Create the account").click()
+        look(page, "first-admin", faults)
+    finally:
+        User.objects.filter(pk=root.pk).update(is_active=True)
+
+
+@on_desk_and_phone
+def test_pages_of_errors(windows: dict[str, Page], live: Stack, user: User, size: str, faults: list[str]) -> None:
+    page = windows[size]
+    page.goto("/not-there/")
+    look(page, "404", faults)
+
+    def answer(route: Route) -> None:  # these need a fault that a sound server does not have
+        name = route.request.url.rsplit("/", 1)[1]
+        route.fulfill(body=render_to_string(f"{name}.html", {"theme": "system", "paper": PAPER}), content_type="text/html")
+
+    page.route("**/fault/*", answer)
+    for name in ("400", "403", "403_csrf", "500"):
+        page.goto(f"/fault/{name}")
+        look(page, name, faults)
+    page.unroute("**/fault/*")
+
+
+@on_desk_and_phone
+def test_account_and_runs(windows: dict[str, Page], talk: Page, root: User, size: str, faults: list[str]) -> None:
+    page = windows[size]
+    old = tokens.issue_token(root, "old laptop", ["operator.read"])[0]
+    tokens.issue_token(root, "laptop", ["operator.read", "operator.write"])
+    tokens.revoke_token(old)
+    page.goto("/account/")
+    open_all(page, "main")
+    look(page, "account", faults)
+    page.get_by_label("Account menu").click()
+    look(page, "account menu", faults)
+    page.goto("/account/")
+    page.get_by_label("Current password").fill("wrong")
+    page.get_by_label("New password", exact=True).fill("short")
+    page.get_by_label("New password, once more").fill("other")
+    page.get_by_role("button", name="Change password").click()
+    expect(page.locator(".error").first).to_be_visible()
+    look(page, "account refused", faults)
+    page.get_by_text("New token").click()
+    page.get_by_label("Name", exact=True).fill("shown once")
+    page.get_by_role("button", name="Make the token").click()
+    expect(page.get_by_label("Secret")).to_be_visible()
+    look(page, "token issued", faults)
+    page.goto("/runs/")
+    look(page, "runs", faults)
+    page.goto("/runs/?status=aborted")
+    look(page, "no runs", faults)
+    for run in Run.objects.filter(session__key=TALK):
+        page.goto(f"/runs/{run.pk}/")
+        expect(page.locator("#place")).to_have_text(re.compile(r"event \d+ of"))
+        look(page, f"run, {run.status}", faults)
+    page.locator("#events-list summary").first.click()
+    look(page, "run with an event open", faults)
+
+
+@on_desk_and_phone
+def test_chat(windows: dict[str, Page], talk: Page, size: str, faults: list[str]) -> None:
+    page = open_chat(windows[size], "agent:main:main")
+    expect(page.locator("#welcome")).to_be_visible()
+    look(page, "first visit", faults)
+    open_chat(page, TALK)
+    expect(page.locator(".ending[data-state=failed]")).to_be_visible()
+    look(page, "conversation", faults)
+    open_all(page, "#messages")
+    page.locator(".message.assistant .answer table").hover()
+    look(page, "conversation, all open", faults)
+    page.get_by_role("button", name="Change and send again").first.click()
+    look(page, "editing a message", faults)
+    page.locator(".editor .cancel").click()
+    page.get_by_label("Message", exact=True).press_sequentially("/")
+    expect(page.locator("#suggestion-list li").first).to_be_visible()
+    look(page, "slash menu", faults)
+    page.get_by_label("Message", exact=True).press("Escape")
+    submit(page, "/status")
+    expect(page.locator("#command-answer")).to_be_visible()
+    page.locator("#files").set_input_files([FilePayload(name="bad.png", mimeType="image/png", buffer=b"no")])
+    expect(page.locator('.upload[data-state="failed"]')).to_be_visible()
+    look(page, "composer with an answer and a file", faults)
+    page.locator(".upload .remove").click()
+    page.locator("#toggle-details").click()
+    expect(page.locator("#timeline .label").first).to_be_visible()
+    look(page, "details", faults)
+    page.locator("#close-details" if size == "phone" else "#toggle-details").click()
+
+
+@on_desk_and_phone
+def test_the_list_of_conversations(windows: dict[str, Page], talk: Page, size: str, faults: list[str]) -> None:
+    page = open_chat(windows[size], TALK)
+
+    def show() -> None:
+        if page.locator("#toggle-sessions").is_visible() and page.locator("#toggle-sessions[aria-expanded=false]").count():
+            page.locator("#toggle-sessions").click()
+
+    show()
+    expect(page.locator("#session-list li a").first).to_be_visible()
+    look(page, "list", faults)
+    page.locator("#session-list li").first.hover()
+    page.locator("#session-list li .more").first.click()
+    expect(page.locator("#session-menu")).to_be_visible()
+    look(page, "menu of a conversation", faults)
+    page.keyboard.press("Escape")
+    page.evaluate("document.getElementById('reset-dialog').showModal()")
+    look(page, "dialog", faults)
+    page.get_by_role("button", name="Cancel").click()
+    show()
+    page.get_by_label("Search in all conversations").fill("compare")
+    expect(page.locator("#found-list mark").first).to_be_visible()
+    look(page, "search", faults)
+    page.get_by_label("Search in all conversations").fill("")
+    page.locator("#open-palette").evaluate("e => e.click()")
+    expect(page.locator("#palette-list [role=option]").first).to_be_visible()
+    look(page, "palette", faults)
+    page.keyboard.press("Escape")
+    page.evaluate("document.getElementById('help').showModal()")
+    look(page, "keys", faults)
+    page.keyboard.press("Escape")
+
+
+@on_desk_and_phone
+def test_chat_while_something_runs_and_without_a_line(fresh: Fresh, live: Stack, root: User, size: str, faults: list[str]) -> None:
+    page = fresh(size)
+    lines: list[WebSocketRoute] = []
+
+    def opened(line: WebSocketRoute) -> None:
+        lines.append(line)
+        if len(lines) == 1:
+            line.connect_to_server()
+        else:
+            line.close(code=1012)
+
+    page.route_web_socket("**/ws", opened)
+    live.sign_in(page, root)
+    open_chat(page, f"agent:main:busy-{size}")
+    submit(page, '[[text="one two three four five" hang_after=4]]')
+    expect(page.locator(".message.assistant .answer")).to_contain_text("one two")
+    submit(page, "and then")
+    expect(page.locator("#queue .queued")).to_have_count(1)
+    look(page, "while it runs", faults)
+    page.locator("#stop").click()
+    expect(page.locator(".ending .note").first).to_have_text(re.compile("Stopped"))
+    lines[0].close(code=1012)
+    expect(page.locator("#banner")).to_be_visible()
+    submit(page, "kept until later")
+    expect(page.locator("#queue .queued, #messages .message.user").last).to_be_visible()
+    look(page, "no connection", faults)
+    assert size == "desk" or page.evaluate(SMALL) == []
+
+
+@on_desk_and_phone
+def test_chat_for_who_may_only_read(fresh: Fresh, live: Stack, person: Any, size: str, faults: list[str]) -> None:
+    page = fresh(size)
+    live.sign_in(page, person("Auditor"))
+    open_chat(page, "agent:main:main")
+    expect(page.locator("#problem")).to_be_visible()
+    look(page, "read only", faults)
+
+
+@pytest.fixture(scope="module")
+def rows(talk: Page, root: User) -> Iterator[None]:
+    with furnished.rows_of_everything(root):
+        yield
+
+
+@pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
+def test_admin(windows: dict[str, Page], rows: None, root: User, model: Any, faults: list[str]) -> None:
+    furnished.fleeting_rows()
+    page, model_admin = windows["desk"], admin.site._registry[model]
+    name, label = f"admin:{model._meta.app_label}_{model._meta.model_name}", model._meta.label_lower
+    request = RequestFactory().get("/")
+    request.user = root
+    row = next((row for row in model.objects.all() if model_admin.has_delete_permission(request, row)), model.objects.first())
+    assert row is not None, f"there is no {label} to look at: furnished.py has to make one"
+
+    def opens(address: str, what: str) -> None:
+        answer = page.goto(address)
+        assert answer and answer.status == 200, address
+        look(page, f"{label} {what}", faults)
+
+    opens(reverse(f"{name}_change", args=[row.pk]), "row")
+    if model_admin.has_add_permission(request):
+        page.goto(reverse(f"{name}_add"))
+        page.locator("button[name=_save], input[name=_save]").first.click()  # refused, so with its errors
+        look(page, f"{label} add", faults)
+    if model_admin.has_delete_permission(request):
+        opens(reverse(f"{name}_delete", args=[row.pk]), "delete")
+    page.goto(reverse(f"{name}_changelist"))
+    choices = page.locator("select[name=action] option:not([value=''])")
+    for action in [None, *choices.evaluate_all("all => all.map((each) => each.value)")]:
+        page.goto(reverse(f"{name}_changelist"))
+        for box in page.locator("input.action-select").all():
+            box.check()
+        if action is None:
+            look(page, f"{label} list", faults)
+            continue
+        page.locator("select[name=action]").select_option(action)
+        page.get_by_role("button", name="Go").click()
+        expect(page.locator("#result_list")).to_have_count(0)  # it asks first, or says what stands in the way
+        look(page, f"{label} {action}", faults)
+
+
+@on_desk_and_phone
+def test_dashboard_menu_and_filters_of_the_admin(windows: dict[str, Page], rows: None, size: str, faults: list[str]) -> None:
+    page = windows[size]
+    page.goto("/admin/")
+    expect(page.locator("[data-tile=running]")).to_be_visible()
+    look(page, "dashboard", faults)
+    page.goto("/admin/sessions_app/run/")
+    look(page, "list of runs", faults)
+    page.get_by_role("button", name="Filters").click()
+    look(page, "filters", faults)
+    page.goto("/admin/sessions_app/run/?q=nothing-like-that")
+    look(page, "empty list", faults)
+    if size == "phone":
+        page.get_by_role("button", name="Open the menu").click()
+        look(page, "menu", faults)
+        for address in (
+            "sessions_app/run/{}/change/".format(Run.objects.order_by("pk")[0].pk),
+            "agents/agent/main/change/",
+            "accounts/user/add/",
+        ):
+            page.goto(f"/admin/{address}")
+            look(page, address, faults)
+
+
+def test_a_page_with_a_fault_is_noticed(windows: dict[str, Page]) -> None:
+    page = windows["desk"]
+    page.goto("/sign-in/?next=/account/")
+    page.evaluate("""() => {
+      const pale = Object.assign(document.createElement("p"), { textContent: "hardly to be read", className: "pale" });
+      pale.style.color = "#bbb"; pale.style.backgroundColor = "#fff";
+      document.querySelector("main").append(pale, document.createElement("button"));
+    }""")
+    faults: list[str] = []
+    look(page, "faulty", faults)
+    assert [re.sub(r" .*", "", told.split(": ")[1]) for told in faults if "light" in told] == ["button-name", "color-contrast"]
+    assert {broken["impact"] for broken in found(page)} & {"critical", "serious"}
+
+
+def test_a_finger_hits_everything_on_a_phone(windows: dict[str, Page], talk: Page) -> None:
+    page = open_chat(windows["phone"], TALK)
+    expect(page.locator(".ending[data-state=failed]")).to_be_visible()
+    open_all(page, "#messages")
+    small = {"conversation": page.evaluate(SMALL)}
+    page.locator("#toggle-details").click()
+    small["details"] = page.evaluate(SMALL)
+    page.locator("#close-details").click()
+    page.locator("#toggle-sessions").click()
+    expect(page.locator("#session-list li a").first).to_be_visible()
+    small["list"] = page.evaluate(SMALL)
+    page.locator("#session-list li .more").first.click()
+    small["menu"] = page.evaluate(SMALL)
+    assert {where: these for where, these in small.items() if these} == {}

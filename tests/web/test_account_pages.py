@@ -1,0 +1,250 @@
+"""One's own account, through Django's test client: profile, password, tokens, browsers."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from clawsite.accounts import browsers, tokens
+from clawsite.accounts.models import AccessToken, BrowserSession, User
+from tests.conftest import PASSWORD
+
+pytestmark = pytest.mark.usefixtures("database")
+
+NEW = "quite another passphrase"
+CHANGE = {"old_password": PASSWORD, "new_password1": NEW, "new_password2": NEW}
+TOKEN = {"name": "laptop", "scopes": ["operator.read"], "days": "30", "form_id": "a"}
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
+
+
+def browser_of(user: User, **client: Any) -> Client:
+    """A browser that has signed in with the password."""
+    browser = Client(**client)
+    assert browser.post("/sign-in/", {"username": user.username, "password": PASSWORD}).status_code == 302
+    return browser
+
+
+@pytest.fixture
+def browser(user: User) -> Client:
+    return browser_of(user)
+
+
+def is_signed_in(browser: Client) -> bool:
+    return browser.get("/account/").status_code == 200
+
+
+def secret_on(page: Any) -> str:
+    found = re.search(r'id="secret" value="(claw_\w+?_[\w-]+)"', page.content.decode())
+    assert found
+    return found[1]
+
+
+@pytest.mark.parametrize("path", ["/account/", "/account/profile/", "/account/password/", "/account/tokens/"])
+def test_strangers_are_sent_to_sign_in(client: Client, path: str) -> None:
+    response = client.get(path) if path == "/account/" else client.post(path)
+    assert response["Location"] == f"/sign-in/?next={path}"
+
+
+def test_every_form_needs_its_csrf_token(user: User) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(user)
+    for path in ("profile", "password", "tokens", "tokens/1/revoke", "browsers/1/sign-out", "browsers/sign-out-others"):
+        assert strict.post(f"/account/{path}/").status_code == 403
+        assert strict.get(f"/account/{path}/").status_code == 405
+
+
+def test_the_page_is_kept_by_no_cache(browser: Client) -> None:
+    assert "no-store" in browser.get("/account/")["Cache-Control"]
+
+
+def test_a_person_says_what_they_are_called(browser: Client, user: User) -> None:
+    answer = browser.post("/account/profile/", {"display_name": "Ada <b>", "email": "ada@example.org"})
+    assert answer["Location"] == "/account/#profile"
+    page = browser.get("/account/").content.decode()
+    assert "Saved." in page
+    assert "Ada &lt;b&gt;" in page
+    user.refresh_from_db()
+    assert (user.get_full_name(), user.email) == ("Ada <b>", "ada@example.org")
+
+
+def test_a_profile_that_is_wrong_comes_back_with_what_was_written(browser: Client, user: User) -> None:
+    answer = browser.post("/account/profile/", {"display_name": "Ada", "email": "not an address"})
+    assert answer.status_code == 400
+    assert 'value="not an address"' in answer.content.decode()
+    user.refresh_from_db()
+    assert user.email == ""
+
+
+def test_nobody_gives_themselves_rights_through_the_profile(browser: Client, user: User) -> None:
+    browser.post(
+        "/account/profile/", {"display_name": "x", "email": "", "is_staff": "on", "is_superuser": "on", "username": "root"}
+    )
+    before = user.username
+    user.refresh_from_db()
+    assert (user.is_staff, user.is_superuser, user.username) == (False, False, before)
+
+
+def test_a_new_password_signs_out_all_other_browsers_and_not_this_one(browser: Client, user: User) -> None:
+    others = [browser_of(user), browser_of(user)]
+    answer = browser.post("/account/password/", CHANGE, follow=True)
+    assert "2 other browsers were signed out" in answer.content.decode()
+    assert is_signed_in(browser)
+    assert not any(is_signed_in(other) for other in others)
+    assert Client().post("/sign-in/", {"username": user.username, "password": NEW}).status_code == 302
+
+
+def test_a_new_password_makes_the_old_cookie_useless(browser: Client, user: User, settings: Any) -> None:
+    stolen = Client()
+    stolen.cookies[settings.SESSION_COOKIE_NAME] = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    assert is_signed_in(stolen)
+    browser.post("/account/password/", CHANGE)
+    assert not is_signed_in(stolen)
+    assert browsers.browsers_of(user).count() == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"old_password": "guess"}, {"new_password2": "other"}, {"new_password1": "1234", "new_password2": "1234"}]
+)
+def test_a_password_is_changed_only_when_everything_is_right(browser: Client, user: User, wrong: dict[str, str]) -> None:
+    other = browser_of(user)
+    assert browser.post("/account/password/", {**CHANGE, **wrong}).status_code == 400
+    user.refresh_from_db()
+    assert user.check_password(PASSWORD)
+    assert is_signed_in(other)
+
+
+def test_guessing_the_old_password_takes_longer_and_longer(browser: Client) -> None:
+    for _ in range(6):
+        assert browser.post("/account/password/", {**CHANGE, "old_password": "guess"}).status_code == 400
+    answer = browser.post("/account/password/", CHANGE)
+    assert answer.status_code == 429
+    assert int(answer["Retry-After"]) > 0
+    assert "Too many failed attempts" in answer.content.decode()
+
+
+def test_a_tokens_secret_is_shown_once(browser: Client, user: User) -> None:
+    page = browser.post("/account/tokens/", TOKEN)
+    assert "no-store" in page["Cache-Control"]
+    secret = secret_on(page)
+    principal = tokens.principal_for(secret)
+    assert principal
+    assert (principal.user, principal.scopes) == (user, {"operator.read"})
+    later = browser.get("/account/").content.decode()
+    assert "laptop" in later
+    assert secret not in later
+    assert AccessToken.objects.get().digest not in later
+
+
+def test_loading_the_page_with_the_secret_again_makes_no_second_token(browser: Client) -> None:
+    browser.post("/account/tokens/", TOKEN)
+    again = browser.post("/account/tokens/", TOKEN)
+    assert again["Location"] == "/account/#tokens"
+    assert AccessToken.objects.count() == 1
+
+
+def test_a_token_lives_as_long_as_was_chosen(browser: Client) -> None:
+    browser.post("/account/tokens/", {**TOKEN, "days": "7"})
+    left = AccessToken.objects.get().expires_at - timezone.now()
+    assert timedelta(days=6, hours=23) < left <= timedelta(days=7)
+
+
+@pytest.mark.parametrize("wrong", [{"name": ""}, {"scopes": []}, {"scopes": ["operator.admin"]}, {"days": "9999"}])
+def test_a_token_needs_a_name_a_scope_one_has_and_an_end(browser: Client, wrong: dict[str, Any]) -> None:
+    assert browser.post("/account/tokens/", {**TOKEN, **wrong}).status_code == 400
+    assert not AccessToken.objects.exists()
+
+
+def test_an_account_without_rights_is_told_that_a_token_would_have_none(person: Callable[..., User]) -> None:
+    user = person()
+    user.groups.clear()
+    assert "nothing a token could do" in browser_of(user).get("/account/").content.decode()
+
+
+def test_a_revoked_token_opens_nothing_and_is_listed_as_revoked(browser: Client) -> None:
+    secret = secret_on(browser.post("/account/tokens/", TOKEN))
+    answer = browser.post(f"/account/tokens/{AccessToken.objects.get().pk}/revoke/", follow=True)
+    assert "is revoked" in answer.content.decode()
+    assert "revoked on" in answer.content.decode()
+    assert tokens.principal_for(secret) is None
+
+
+def test_somebody_elses_tokens_and_browsers_are_not_there(browser: Client, person: Callable[..., User]) -> None:
+    stranger = person()
+    theirs = browser_of(stranger)
+    token, _secret = tokens.issue_token(stranger, "theirs", ["operator.read"])
+    assert "theirs" not in browser.get("/account/").content.decode()
+    assert browser.post(f"/account/tokens/{token.pk}/revoke/").status_code == 404
+    row = browsers.browsers_of(stranger).get()
+    assert browser.post(f"/account/browsers/{row.pk}/sign-out/").status_code == 404
+    assert is_signed_in(theirs)
+    token.refresh_from_db()
+    assert token.revoked_at is None
+
+
+def test_browsers_are_listed_with_what_one_knows_them_by(browser: Client, user: User, settings: Any) -> None:
+    settings.TRUSTED_PROXIES = 1
+    browser_of(user, headers={"user-agent": FIREFOX, "x-forwarded-for": "203.0.113.9"})
+    page = browser.get("/account/").content.decode()
+    assert "Firefox 128 on Linux" in page
+    assert "203.0.113.9" in page
+    assert page.count("this browser</span>") == 1
+    for row in BrowserSession.objects.all():
+        assert row.session_id not in page  # it is the cookie
+
+
+def test_another_browser_is_signed_out_and_this_one_stays(browser: Client, user: User) -> None:
+    other, third = browser_of(user, headers={"user-agent": FIREFOX}), browser_of(user)
+    row = BrowserSession.objects.get(user_agent=FIREFOX)
+    assert browser.post(f"/account/browsers/{row.pk}/sign-out/")["Location"] == "/account/#browsers"
+    assert (is_signed_in(browser), is_signed_in(other), is_signed_in(third)) == (True, False, True)
+    assert browser.post(f"/account/browsers/{row.pk}/sign-out/").status_code == 404
+
+
+def test_all_others_are_signed_out_and_told_to_every_process(browser: Client, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    others, told = [browser_of(user), browser_of(user)], []
+    monkeypatch.setattr("clawsite.infra.bus.publish", told.append)
+    browser.post("/account/browsers/sign-out-others/")
+    assert is_signed_in(browser)
+    assert not any(is_signed_in(other) for other in others)
+    assert told == [{"k": "account", "user": user.pk}]
+    assert "No other browser" in browser.post("/account/browsers/sign-out-others/", follow=True).content.decode()
+
+
+def test_a_browser_that_signs_out_leaves_the_list(browser: Client, user: User) -> None:
+    other = browser_of(user)
+    assert browsers.browsers_of(user).count() == 2
+    other.post("/sign-out/")
+    assert browsers.browsers_of(user).count() == 1
+
+
+def test_a_browser_is_seen_when_it_asks_for_a_page_and_not_at_every_one(browser: Client, user: User) -> None:
+    long_ago = timezone.now() - timedelta(days=2)
+    browsers.browsers_of(user).update(last_seen_at=long_ago)
+    browser.get("/account/")
+    seen = browsers.browsers_of(user).get().last_seen_at
+    assert seen > timezone.now() - timedelta(minutes=1)
+    browser.get("/account/")
+    assert browsers.browsers_of(user).get().last_seen_at == seen
+
+
+def test_a_session_that_nobody_noted_is_noted_with_its_next_page(browser: Client, user: User) -> None:
+    BrowserSession.objects.all().delete()
+    browser.get("/account/")
+    assert browsers.browsers_of(user).count() == 1
+
+
+def test_a_page_under_way_while_its_browser_is_signed_out_brings_nothing_back(browser: Client, user: User, rf: Any) -> None:
+    request = rf.get("/account/")
+    request.session = browser.session
+    browsers.sign_out(user, browsers.browsers_of(user).get().pk)
+    browsers.note(request, user)
+    assert not BrowserSession.objects.exists()
+    assert not is_signed_in(browser)
+
+
+def test_the_admins_own_password_form_is_ours(browser: Client) -> None:
+    assert browser.get("/admin/password_change/")["Location"] == "/account/#password"

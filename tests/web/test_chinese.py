@@ -1,0 +1,233 @@
+"""The pages in Simplified Chinese, in a real browser: nothing of what the software says is left in English."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from clawsite.accounts import tokens
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from sessions_app import runs, sql
+from sessions_app.models import Run, Session, Worker
+from tests.web.fake_gateway import FakeGateway, Refused
+from tests.web.recordings import record, story, wire_events
+from tests.web.screen import NOW, sign_in, stored_message, turn
+
+pytestmark = pytest.mark.usefixtures("database")
+
+# Shown or hidden: what a dialog, a menu or a script may still bring. Left out is what people, models and the policy said, what is
+# the same in every language (keys, code, names of icons), and what says itself that it is in another language.
+COLLECT = """() => {
+  const aside = "script, style, code, kbd, pre, .mono, .json, .material-symbols-outlined, [data-said], [lang]:not(html)";
+  const said = [];
+  const add = (text) => text?.trim() && said.push(text.trim().replace(/\\s+/g, " "));
+  function look(root) {
+    for (const element of root.querySelectorAll("*")) {
+      if (element.closest(aside)) continue;
+      for (const name of ["aria-label", "placeholder", "title", "alt", "label"]) add(element.getAttribute(name));
+      if (element.matches(".words")) Object.values(element.dataset).forEach(add);
+      for (const node of element.childNodes) if (node.nodeType === Node.TEXT_NODE) add(node.textContent);
+      if (element instanceof HTMLTemplateElement) look(element.content);
+    }
+  }
+  look(document);
+  add(document.title);
+  return [...new Set(said)];
+}"""
+ENGLISH = re.compile(r"[A-Za-z][a-z’'-]+(?: [A-Za-z][a-z’'-]+)+")
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+# Commands one has to type, and names.
+NAMES = ("claw prepare", "claw worker", "Samsung Internet")
+
+
+def english(page: Page, *, data: tuple[str, ...] = ()) -> list[str]:
+    """What is said in English on the page: two words in a row. `data` is what the test itself put there."""
+    left = []
+    for text in page.evaluate(COLLECT):
+        rest = text
+        for known in (*NAMES, *data):
+            rest = rest.replace(known, "")
+        if ENGLISH.search(rest):
+            left.append(text)
+    return left
+
+
+def is_chinese(page: Page) -> None:
+    assert page.evaluate("document.documentElement.lang").lower() == "zh-hans"
+    assert len([text for text in page.evaluate(COLLECT) if CHINESE.search(text)]) > 5
+
+
+@pytest.fixture
+def reader(user: User) -> User:
+    """Somebody who has chosen Chinese, whatever their browser asks for."""
+    User.objects.filter(pk=user.pk).update(language="zh-hans")
+    user.refresh_from_db()
+    return user
+
+
+@pytest.fixture
+def operator(person: Callable[..., User]) -> Iterator[User]:
+    operator = person("User", "Operator", "Auditor", name="olga")
+    operator.is_staff = operator.is_superuser = True
+    operator.language = "zh-hans"
+    operator.save()
+    yield operator
+    LogEntry.objects.all().delete()
+
+
+def test_coming_in(page: Page, site: str) -> None:
+    page.set_extra_http_headers({"Accept-Language": "zh-CN,zh;q=0.9"})
+    page.goto(f"{site}/sign-in/")
+    is_chinese(page)
+    expect(page.get_by_role("heading", level=1)).to_have_text("登录")
+    assert english(page) == []
+    page.get_by_label("用户名").fill("nobody")
+    page.get_by_label("密码", exact=True).fill("a-wrong-password")
+    page.get_by_role("button", name="登录", exact=True).click()
+    expect(page.get_by_role("alert")).to_have_text("用户名与密码不匹配。请注意两者都区分大小写。")
+    assert english(page) == []
+    page.goto(f"{site}/nothing/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("这里什么也没有")
+
+
+def test_the_account(page: Page, site: str, reader: User) -> None:
+    tokens.issue_token(reader, "robot", ["operator.read"], clock.now() + timedelta(days=9))
+    sign_in(page, site, reader)
+    page.goto(f"{site}/account/")
+    is_chinese(page)
+    assert english(page) == []
+    until = clock.now() + timedelta(days=9)
+    expect(page.locator("#tokens")).to_contain_text(f"有效期至 {until.year}年{until.month}月{until.day}日")
+    for field in page.locator("#password input[type=password]").all():
+        field.fill("12345678")
+    page.locator("#password").get_by_role("button", name="更改密码").click()
+    expect(page.locator("#password .error").first).to_be_visible()
+    assert english(page) == []
+
+
+def conversation() -> list[dict[str, Any]]:
+    """Something of everything that is said around messages; the messages themselves are Chinese."""
+    tool = {"type": "toolCall", "id": "c1", "name": "write", "arguments": {"path": "a.txt"}}
+    result = {
+        "toolCallId": "c1",
+        "toolName": "write",
+        "isError": True,
+        "verdict": {"allowed": False, "layer": "agent", "why": "拒绝"},
+    }
+    notice = {"role": "notice", "notice": "failed", "runId": "r2", "errorKind": "rate_limit", "text": "", "messageId": "n1"}
+    return [
+        *turn(1, "你好", "您好", durationMs=75_000),
+        stored_message("user", "写文件", 2),
+        stored_message("assistant", "好", 2, content=[{"type": "thinking", "thinking": "想一想"}, tool]),
+        stored_message("toolResult", "不允许", 2, **result),
+        {**notice, "content": [], "timestamp": NOW + 3000, "position": 3},
+    ]
+
+
+def test_the_chat(page: Page, site: str, gateway: FakeGateway, reader: User) -> None:
+    gateway.answers["chat.history"] = lambda params: gateway.history(conversation())
+    sign_in(page, site, reader)
+    page.goto(site)
+    expect(page.locator("#connection")).to_have_text("已连接")
+    is_chinese(page)
+    expect(page.locator(".message.assistant .facts").first).to_contain_text("输入 1,200，输出 56")
+    expect(page.locator(".message.assistant .facts").first).to_contain_text("1 分 15 秒")
+    expect(page.locator(".message.user time").first).to_contain_text(re.compile(r"2023年11月1\d日 \d\d:\d\d"))
+    expect(page.locator(".ending[data-state=failed] .note")).to_have_text("失败：对模型的请求过于频繁")
+    expect(page.locator(".tool .verdict")).to_have_text("被 agent 拒绝")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#palette")).to_be_visible()
+    assert english(page) == []
+    assert gateway.calls("connect")[0]["locale"] == "zh-Hans"
+
+
+def test_errors_in_the_chat_are_told_in_chinese_first(page: Page, site: str, gateway: FakeGateway, reader: User) -> None:
+    sign_in(page, site, reader)
+    page.goto(site)
+    expect(page.locator("#connection")).to_have_text("已连接")
+    refusals = [
+        (
+            Refused("QUEUE_FULL", "100 of your runs are still waiting"),
+            "未发送：您已有太多消息在等待（100 of your runs are still waiting）",
+        ),
+        (Refused("CONFLICT", "stop it", details={"code": "RUN_UNFINISHED"}), "未发送：智能体仍在工作。请先停止它。"),
+        (
+            Refused("INVALID_REQUEST", "x", details={"code": "UNKNOWN_COMMAND", "command": "/modle", "meant": "/model"}),
+            "未发送：没有命令 /modle；您是指 /model 吗？如果要作为文字发送，请以空格开头",
+        ),
+        (
+            Refused("INVALID_REQUEST", "x", details={"code": "UNKNOWN_MODEL", "model": "gpt", "near": ["openai/gpt-5"]}),
+            "未发送：这里没有模型“gpt”可选；例如 openai/gpt-5",
+        ),
+    ]
+    for refusal, told in refusals:
+
+        def refuse(params: dict[str, Any], refusal: Refused = refusal) -> dict[str, Any]:
+            raise refusal
+
+        gateway.answers["chat.send"] = refuse
+        page.get_by_label("消息", exact=True).fill("你好")
+        page.get_by_label("消息", exact=True).press("Enter")
+        expect(page.get_by_role("alert")).to_have_text(told)
+
+
+def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: User, session_of: Callable[..., Session]) -> None:
+    run = record(reader, session_of(reader, "agent:main:talk"))
+    gateway.answers["runs.events"] = lambda params: {"events": wire_events(story()), "more": False}
+    sign_in(page, site, reader)
+    page.goto(f"{site}/runs/{run.pk}/")
+    expect(page.locator("#recorder")).to_be_visible()
+    is_chinese(page)
+    expect(page.locator("#calls")).to_contain_text("被层 agent 拒绝：拒绝项 `write`")
+    expect(page.locator(".figures")).to_contain_text("输入 2,400，输出 170")
+    for said in page.locator("#story .text, blockquote.asked, #events .what").all():
+        said.evaluate("element => element.dataset.said = 'yes'")
+    assert english(page, data=("Compare the two notes",)) == []
+    page.goto(f"{site}/runs/")
+    expect(page.locator(".run-row .badge")).to_have_text("已完成")
+    assert english(page, data=("Compare the two notes",)) == []
+
+
+@pytest.fixture
+def work(operator: User, session_of: Callable[..., Session]) -> list[Run]:
+    """A run that is done, one that failed, one that waits, and somebody to do it."""
+    Worker.objects.create(id="w1", pid=1, started_at=clock.now(), heartbeat_at=sql.db_now(), version="1.0")
+    runs.accept_run(user=operator, session=session_of(operator), run_id="queued", prompt="等一等")
+    return [record(operator, session_of(operator), "done"), record(operator, session_of(operator), "failed", status="error")]
+
+
+def test_the_dashboard(page: Page, site: str, operator: User, work: list[Run]) -> None:
+    sign_in(page, site, operator)
+    page.goto(f"{site}/admin/")
+    is_chinese(page)
+    expect(page.locator("[data-tile=health]")).to_contain_text("健康状况")
+    expect(page.locator("[data-tile=queued]")).to_contain_text("最久：")
+    today = clock.now()
+    expect(page.locator(".dash-ends").first).to_contain_text(f"{today.month}月{today.day}日")
+    assert english(page, data=(work[1].error,)) == []
+
+
+@pytest.mark.parametrize("label", sorted(model._meta.label_lower for model in admin.site._registry))
+def test_the_pages_of_the_admin(page: Page, site: str, operator: User, work: list[Run], label: str) -> None:
+    app, name = label.split(".")
+    model = apps.get_model(label)
+    sign_in(page, site, operator)
+    addresses = [reverse(f"admin:{app}_{name}_changelist")]
+    row = model._default_manager.order_by("pk").last()
+    if row is not None:
+        addresses.append(reverse(f"admin:{app}_{name}_change", args=[row.pk]))
+    if label in ("accounts.user", "accounts.accesstoken", "agents.agent", "auth.group", "tools_app.toolpolicy"):
+        addresses.append(reverse(f"admin:{app}_{name}_add"))
+    for address in addresses:
+        answer = page.goto(site + address)
+        assert answer and answer.status == 200
+        is_chinese(page)
+        assert english(page, data=("Compare the two notes", work[1].error, page.evaluate("navigator.userAgent"))) == []

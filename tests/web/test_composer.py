@@ -1,0 +1,285 @@
+"""Writing a message, against a gateway under the test's control: keys, completion, drafts, limits."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from clawsite.accounts.models import User
+from tests.web.fake_gateway import KEY, FakeGateway, Refused
+from tests.web.screen import begin, end, open_page, send, sign_in
+
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+COMMANDS = [
+    {"name": "stop", "args": "", "help": "Stop what is running", "aliases": ["abort"]},
+    {"name": "new", "args": "[title]", "help": "Begin a new conversation", "aliases": []},
+    {"name": "model", "args": "<model|default>", "help": "Choose the model", "aliases": []},
+    {"name": "think", "args": "<level>", "help": "How much it thinks", "aliases": ["t"], "choices": ["off", "low", "high"]},
+    {"name": "status", "args": "", "help": "Show tokens and cost", "aliases": []},
+]
+MODELS = [
+    {"id": "openai/gpt-5", "name": "gpt-5", "provider": "openai", "available": False, "unavailableReason": "missing-key"},
+    {"id": "anthropic/claude-5", "name": "claude-5", "provider": "anthropic", "available": True},
+    {"id": "demo/clawsite", "name": "Demo", "provider": "demo", "available": True},
+]
+
+
+@pytest.fixture
+def gateway(page: Page) -> FakeGateway:
+    made = FakeGateway(page)
+    made.answers["commands.list"] = lambda params: {"commands": COMMANDS}
+    made.answers["models.list"] = lambda params: {"models": MODELS}
+    return made
+
+
+def field(page: Page) -> Any:
+    return page.get_by_label("Message", exact=True)
+
+
+def options(page: Page) -> Any:
+    return page.locator("#suggestion-list").get_by_role("option")
+
+
+def chosen(page: Page) -> Any:
+    return page.locator("#suggestion-list [aria-selected=true] .name")
+
+
+# Keys
+
+
+def test_enter_of_an_input_method_chooses_a_word_and_sends_nothing(opened: Page, gateway: FakeGateway) -> None:
+    field(opened).fill("你好")
+    field(opened).dispatch_event("keydown", {"key": "Enter", "isComposing": True})
+    field(opened).dispatch_event("keydown", {"key": "Enter", "keyCode": 229})
+    expect(field(opened)).to_have_value("你好")
+    assert gateway.calls("chat.send") == []
+
+
+def test_a_phones_enter_starts_a_new_line_and_its_button_sends(browser: Browser, site: str, user: User) -> None:
+    context = browser.new_context(**PHONE)
+    page = context.new_page()
+    gateway = FakeGateway(page)
+    sign_in(page, site, user)
+    page.goto(site)
+    expect(page.locator("#connection")).to_have_attribute("data-state", "ready")
+    expect(field(page)).not_to_be_focused()  # else the keyboard would cover half of the page
+    field(page).tap()
+    field(page).press_sequentially("one")
+    field(page).press("Enter")
+    field(page).press_sequentially("two")
+    expect(field(page)).to_have_value("one\ntwo")
+    page.get_by_role("button", name="Send", exact=True).tap()
+    (sent,) = gateway.until_asked("chat.send")
+    assert sent["message"] == "one\ntwo"
+    for control in ("#send", "#attach"):
+        box = page.locator(control).bounding_box()
+        assert box and box["width"] >= 44 and box["height"] >= 44
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_field_grows_to_two_fifths_of_the_window_and_then_scrolls(opened: Page, width: int) -> None:
+    opened.set_viewport_size({"width": width, "height": 800})
+    one = field(opened).bounding_box()
+    field(opened).fill("\n".join(map(str, range(5))))
+    five = field(opened).bounding_box()
+    field(opened).fill("\n".join(map(str, range(40))))
+    many = field(opened).bounding_box()
+    assert one and five and many and one["height"] < five["height"] < many["height"] <= 0.4 * 800
+    expect(opened.locator("#send")).to_be_in_viewport()
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_slash_from_anywhere_goes_to_the_composer(opened: Page) -> None:
+    opened.locator("#log").focus()
+    opened.keyboard.press("/")
+    expect(field(opened)).to_be_focused()
+    expect(field(opened)).to_have_value("")
+
+
+def test_escape_stops_the_run_and_the_button_says_so_until_it_has(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    expect(opened.locator("#stop")).to_have_text("Stop")
+    field(opened).press("Escape")
+    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY}]
+    expect(opened.locator("#stop")).to_have_text("Stopping…")
+    expect(opened.locator("#stop")).to_be_disabled()
+    field(opened).press("Escape")
+    end(gateway, aborted=True)
+    expect(opened.locator("#stop")).to_be_hidden()
+    assert len(gateway.calls("chat.abort")) == 1
+
+
+def test_arrow_up_in_an_empty_composer_changes_ones_last_message(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway, prompt="Tea, please")
+    end(gateway)
+    field(opened).press_sequentially("x")
+    field(opened).press("ArrowUp")
+    expect(opened.locator(".editor")).to_have_count(0)
+    field(opened).fill("")
+    field(opened).press("ArrowUp")
+    expect(opened.locator(".editor textarea")).to_have_value("Tea, please")
+    expect(opened.locator(".editor textarea")).to_be_focused()
+
+
+# Completion
+
+
+def test_a_slash_offers_the_commands_with_their_help(opened: Page) -> None:
+    field(opened).press_sequentially("/")
+    expect(options(opened)).to_have_count(5)
+    expect(options(opened).nth(3)).to_have_text(re.compile(r"/think\s+<level>\s+How much it thinks"))
+    expect(field(opened)).to_have_attribute("aria-activedescendant", "suggestion-0")
+    expect(field(opened)).to_have_attribute("aria-controls", "suggestion-list")
+    expect(opened.locator("#announce")).to_contain_text("5 suggestions")
+    field(opened).press("ArrowUp")
+    expect(chosen(opened)).to_have_text("/status")
+    field(opened).press("ArrowDown")
+    expect(chosen(opened)).to_have_text("/stop")
+    field(opened).press_sequentially("sta")
+    expect(chosen(opened)).to_have_text("/status")
+    field(opened).press("Escape")
+    expect(opened.locator("#suggestions")).to_be_hidden()
+    expect(field(opened)).to_have_value("/sta")
+    expect(field(opened)).not_to_have_attribute("aria-activedescendant", re.compile("."))
+
+
+def test_a_command_with_choices_is_completed_in_two_steps_and_done(opened: Page, gateway: FakeGateway) -> None:
+    gateway.answers["chat.send"] = lambda params: {"ok": True, "command": "think", "notice": "Thinks a lot from now on."}
+    field(opened).press_sequentially("/thi")
+    field(opened).press("Tab")
+    expect(field(opened)).to_have_value("/think ")
+    expect(options(opened)).to_have_text([re.compile("off"), re.compile("low"), re.compile("high")])
+    field(opened).press_sequentially("h")
+    field(opened).press("Enter")
+    (sent,) = gateway.until_asked("chat.send")
+    assert sent["message"] == "/think high"
+    expect(opened.locator("#toast .text")).to_have_text("Thinks a lot from now on.")
+    expect(field(opened)).to_have_value("")
+    expect(opened.locator(".message.user")).to_have_count(0)
+    expect(opened.locator("#welcome")).to_be_visible()
+
+
+def test_a_command_that_needs_nothing_is_done_at_once_by_enter_and_completed_by_a_click(opened: Page, gateway: FakeGateway) -> None:
+    gateway.answers["chat.send"] = lambda params: {"ok": True, "command": "status", "notice": "- **Model**: m\n- **Tokens**: 7"}
+    field(opened).press_sequentially("/sta")
+    options(opened).first.click()
+    expect(field(opened)).to_have_value("/status")
+    expect(field(opened)).to_be_focused()
+    field(opened).press("Enter")
+    answer = opened.get_by_role("region", name="Answer to your command")
+    expect(answer.get_by_role("listitem")).to_have_text(["Model: m", "Tokens: 7"])
+    assert gateway.calls("chat.abort") == []
+    field(opened).press("Escape")
+    expect(answer).to_be_hidden()
+
+
+def test_a_command_is_done_now_or_given_back(opened: Page, gateway: FakeGateway) -> None:
+    field(opened).press_sequentially("/")
+    expect(options(opened)).to_have_count(5)
+    gateway.answers["connect"] = None
+    gateway.drop()
+    expect(opened.locator("#connection")).not_to_have_text("Connected")
+    send(opened, "/new Plans")
+    expect(opened.get_by_role("alert")).to_have_text("Not sent: There is no connection.")
+    expect(field(opened)).to_have_value("/new Plans")
+    expect(opened.locator(".message.user")).to_have_count(0)
+
+
+def test_a_wish_for_one_message_is_a_message(opened: Page, gateway: FakeGateway) -> None:
+    field(opened).press_sequentially("/think high")
+    field(opened).press_sequentially(" and tell me why")
+    field(opened).press("Enter")
+    gateway.until_asked("chat.send")
+    expect(opened.locator(".message.user .text")).to_have_text("/think high and tell me why")
+
+
+def test_an_at_sign_offers_the_models_and_those_without_a_key_cannot_be_chosen(opened: Page, gateway: FakeGateway) -> None:
+    field(opened).press_sequentially("@")
+    expect(options(opened)).to_have_count(3)
+    expect(options(opened).last).to_have_text(re.compile(r"openai/gpt-5\s+gpt-5 · no key"))
+    expect(options(opened).last).to_have_attribute("aria-disabled", "true")
+    field(opened).press("ArrowDown")
+    field(opened).press("ArrowDown")
+    expect(chosen(opened)).to_have_text("anthropic/claude-5")
+    field(opened).press("Enter")
+    expect(field(opened)).to_have_value("@anthropic/claude-5 ")
+    field(opened).press_sequentially("hello @demo")
+    expect(opened.locator("#suggestions")).to_be_hidden()
+    field(opened).press("Enter")
+    assert gateway.until_asked("chat.send")[0]["message"] == "@anthropic/claude-5 hello @demo"
+
+
+def test_slashes_within_a_message_are_words(opened: Page, gateway: FakeGateway) -> None:
+    field(opened).press_sequentially("either /or")
+    expect(opened.locator("#suggestions")).to_be_hidden()
+    assert gateway.calls("commands.list") == []
+
+
+# Drafts and limits
+
+
+def test_a_draft_belongs_to_its_conversation_and_outlives_a_reload(opened: Page, site: str, person: Any) -> None:
+    field(opened).fill("half a thought")
+    opened.evaluate("location.hash = 'agent:main:other'")
+    expect(field(opened)).to_have_value("")
+    field(opened).fill("another one")
+    opened.reload()
+    expect(field(opened)).to_have_value("another one")
+    opened.evaluate("location.hash = ''")
+    expect(field(opened)).to_have_value("half a thought")
+    sign_in(opened, site, person())
+    open_page(opened, site)
+    expect(field(opened)).to_have_value("")
+
+
+def test_what_was_sent_is_no_draft_any_more(opened: Page, gateway: FakeGateway) -> None:
+    send(opened, "Hi")
+    gateway.until_asked("chat.send")
+    opened.reload()
+    expect(field(opened)).to_have_value("")
+    drafts = "Object.keys(localStorage).filter((name) => name.startsWith('clawsite.draft.'))"
+    assert opened.evaluate(drafts) == []
+
+
+def test_what_was_refused_goes_back_to_the_conversation_it_was_meant_for(opened: Page, gateway: FakeGateway) -> None:
+    def full(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("QUEUE_FULL", "you have 100 unfinished runs")
+
+    gateway.answers["chat.send"] = None
+    send(opened, "One more")
+    gateway.until_asked("chat.send")
+    opened.evaluate("location.hash = 'agent:main:other'")
+    field(opened).fill("elsewhere")
+    gateway.answers["chat.send"] = full
+    gateway.drop()
+    expect(opened.get_by_role("alert")).to_have_text("Not sent: you have 100 unfinished runs")
+    expect(field(opened)).to_have_value("elsewhere")
+    opened.evaluate("location.hash = ''")
+    expect(field(opened)).to_have_value("One more")
+
+
+def test_a_message_near_its_longest_says_how_much_is_left_and_one_too_long_is_not_cut(opened: Page, gateway: FakeGateway) -> None:
+    note = opened.locator("#composer-note")
+    field(opened).fill("x" * 90_000)
+    expect(note).to_be_empty()
+    field(opened).fill("x" * 99_990)
+    expect(note).to_have_text("Characters left: 10")
+    field(opened).fill("x" * 99_998 + "👋👋👋")
+    expect(note).to_have_text("Characters too many: 1")
+    field(opened).press("Enter")
+    assert gateway.calls("chat.send") == []
+    assert len(field(opened).input_value()) == 100_001
+    field(opened).fill("short")
+    expect(note).to_be_empty()
+
+
+def test_who_may_not_write_is_told_why_in_the_composer(chat: Page, gateway: FakeGateway, site: str) -> None:
+    gateway.scopes = ["operator.read"]
+    open_page(chat, site)
+    expect(field(chat)).to_be_disabled()
+    expect(chat.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    expect(chat.get_by_role("button", name="Attach files")).to_be_disabled()
+    expect(field(chat)).to_have_attribute("placeholder", re.compile("may read, but not write"))

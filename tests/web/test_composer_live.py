@@ -1,0 +1,109 @@
+"""The composer against a running installation: uploading, commands, stopping, taking back what waits."""
+
+import re
+
+import pytest
+from playwright.sync_api import FilePayload, Locator, Page, expect
+
+from tests.web.screen import PATIENCE, OpenChat
+
+HANGS = '[[text="one two three four five six seven" hang_after=5]]'
+
+
+def field(page: Page) -> Locator:
+    return page.get_by_label("Message", exact=True)
+
+
+def send(page: Page, text: str) -> None:
+    field(page).fill(text)
+    field(page).press("Enter")
+
+
+def test_a_file_is_uploaded_sent_shown_and_there_after_a_reload(open_chat: OpenChat) -> None:
+    page = open_chat()
+    page.locator("#files").set_input_files([FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"remember the milk")])
+    expect(page.locator('.upload[data-state="done"]')).to_have_count(1, timeout=PATIENCE)
+    send(page, "What can you do?")
+    link = page.locator(".message.user .attached.file")
+    expect(link).to_contain_text("notes.txt", timeout=PATIENCE)
+    expect(page.locator(".message.assistant .answer")).not_to_be_empty(timeout=PATIENCE)
+    page.reload()
+    expect(link).to_contain_text("notes.txt", timeout=PATIENCE)
+    with page.expect_download() as download:
+        link.evaluate("link => { link.removeAttribute('target'); link.click(); }")
+    assert download.value.path().read_bytes() == b"remember the milk"
+
+
+def test_a_picture_that_is_none_is_refused_in_words(open_chat: OpenChat) -> None:
+    page = open_chat()
+    page.locator("#files").set_input_files([FilePayload(name="dot.png", mimeType="image/png", buffer=b"no picture")])
+    expect(page.locator('.upload[data-state="failed"] .state')).to_contain_text("not the PNG image", timeout=PATIENCE)
+
+
+def test_commands_are_offered_with_their_choices_and_carried_out(open_chat: OpenChat) -> None:
+    page = open_chat()
+    field(page).press_sequentially("/thin")
+    expect(page.locator("#suggestion-list")).to_contain_text("/think", timeout=PATIENCE)
+    field(page).press("Tab")
+    expect(page.locator("#suggestion-list")).to_contain_text("high")
+    field(page).press_sequentially("hig")
+    field(page).press("Enter")
+    expect(page.locator("#toast .text")).to_contain_text("high", timeout=PATIENCE)
+    send(page, "/status")
+    expect(page.locator("#command-answer li").filter(has_text="Thinking")).to_contain_text("high", timeout=PATIENCE)
+    expect(page.locator(".message.user")).to_have_count(0)
+    before = page.url
+    send(page, "/new Plans")
+    expect(page.locator("#title")).to_have_text("Plans", timeout=PATIENCE)
+    assert page.url != before
+
+
+def test_a_mistyped_command_is_given_back_with_a_hint(open_chat: OpenChat) -> None:
+    page = open_chat()
+    send(page, "/statsu")
+    expect(page.get_by_role("alert")).to_contain_text("did you mean /status?", timeout=PATIENCE)
+    expect(field(page)).to_have_value("/statsu")
+
+
+def test_a_model_for_one_message_is_chosen_from_the_list(open_chat: OpenChat) -> None:
+    page = open_chat("agent:main:one-message")
+    field(page).press_sequentially("@demo")
+    expect(page.locator("#suggestion-list [aria-selected=true]")).to_contain_text("demo/clawsite", timeout=PATIENCE)
+    field(page).press("Enter")
+    field(page).press_sequentially("What can you do?")
+    field(page).press("Enter")
+    expect(page.locator(".message.assistant .answer").last).to_contain_text("demo model", timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("way", ["button", "escape", "typed"])
+def test_a_run_is_stopped(open_chat: OpenChat, way: str) -> None:
+    page = open_chat(f"agent:main:stopped-by-{way}")
+    send(page, HANGS)
+    expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=PATIENCE)
+    match way:
+        case "button":
+            page.get_by_role("button", name="Stop", exact=True).click()
+        case "escape":
+            field(page).press("Escape")
+        case "typed":
+            send(page, "/stop")
+    expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=PATIENCE)
+    expect(page.locator("#stop")).to_be_hidden()
+    expect(page.locator(".message.user")).to_have_count(1)
+
+
+def test_a_waiting_message_is_taken_back_and_the_next_one_answered(open_chat: OpenChat) -> None:
+    page = open_chat("agent:main:in-line")
+    send(page, HANGS)
+    expect(page.locator(".message.assistant .answer")).to_contain_text("one two", timeout=PATIENCE)
+    send(page, "Never mind")
+    send(page, '[[text="here I am"]]')
+    rows = page.locator("#queue .queued")
+    expect(rows.locator(".state")).to_have_text(["Queued", "Queued"], timeout=PATIENCE)
+    rows.first.get_by_role("button", name="Take back and change").click()
+    expect(rows).to_have_count(1, timeout=PATIENCE)
+    expect(field(page)).to_have_value("Never mind")
+    page.reload()
+    expect(rows).to_have_count(1, timeout=PATIENCE)
+    expect(field(page)).to_have_value("Never mind")
+    expect(page.locator("#messages")).not_to_contain_text("Never mind")

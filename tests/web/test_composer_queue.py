@@ -1,0 +1,120 @@
+"""Messages that wait for their turn stand above the composer, and can be taken back until it comes."""
+
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.web.fake_gateway import KEY, FakeGateway, Refused
+from tests.web.screen import begin, end, send
+
+
+def queued(page: Page) -> Locator:
+    return page.locator("#queue .text")
+
+
+def wait_in_line(page: Page, gateway: FakeGateway, *texts: str) -> list[str]:
+    """Send messages that wait behind run r1; -> their runs."""
+    begin(gateway)
+    for number, text in enumerate(texts, 1):
+        send(page, text)
+        run_id = gateway.until_asked("chat.send", number)[-1]["idempotencyKey"]
+        gateway.tell(run_id, "lifecycle", phase="accepted", prompt=text)
+    expect(queued(page)).to_have_text(list(texts))
+    return [params["idempotencyKey"] for params in gateway.calls("chat.send")]
+
+
+def field(page: Page) -> Locator:
+    return page.get_by_label("Message", exact=True)
+
+
+def test_the_first_message_goes_to_the_conversation_and_the_next_ones_wait(opened: Page, gateway: FakeGateway) -> None:
+    send(opened, "First")
+    expect(opened.locator("#queue")).to_be_hidden()
+    expect(opened.locator(".message.user").first).to_be_visible()
+    first = gateway.until_asked("chat.send")[0]["idempotencyKey"]
+    gateway.tell(first, "lifecycle", phase="accepted", prompt="First")
+    gateway.tell(first, "lifecycle", phase="start", startedAt=1)
+    send(opened, "Second")
+    expect(queued(opened)).to_have_text("Second")
+    expect(opened.locator(".message.user .text").filter(has_text="Second")).to_be_hidden()
+    second = gateway.until_asked("chat.send", 2)[1]["idempotencyKey"]
+    gateway.tell(second, "lifecycle", phase="accepted", prompt="Second")
+    expect(opened.locator("#queue .state")).to_have_text("Queued")
+    gateway.tell(first, "lifecycle", phase="end")
+    gateway.tell(second, "lifecycle", phase="start", startedAt=2)
+    expect(opened.locator("#queue")).to_be_hidden()
+    expect(opened.locator(".message.user .text").filter(has_text="Second")).to_be_visible()
+
+
+def test_a_waiting_message_can_be_removed(opened: Page, gateway: FakeGateway) -> None:
+    two, three = wait_in_line(opened, gateway, "Two", "Three")
+    opened.get_by_role("button", name="Remove", exact=True).first.click()
+    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY, "runId": two, "withdraw": True}]
+    gateway.tell(two, "lifecycle", phase="end", aborted=True, stopReason="withdrawn")
+    expect(queued(opened)).to_have_text(["Three"])
+    expect(opened.locator(".message.user .text").filter(has_text="Two")).to_have_count(0)
+    expect(opened.locator("#stop")).to_be_visible()
+    assert three
+
+
+def test_a_waiting_message_can_be_taken_back_and_changed(opened: Page, gateway: FakeGateway) -> None:
+    (two,) = wait_in_line(opened, gateway, "Tow")
+    field(opened).fill("beside it")
+    opened.get_by_role("button", name="Take back and change").click()
+    gateway.until_asked("chat.abort")
+    gateway.tell(two, "lifecycle", phase="end", aborted=True, stopReason="withdrawn")
+    expect(field(opened)).to_have_value("beside it\nTow")
+    expect(field(opened)).to_be_focused()
+    expect(opened.locator("#queue")).to_be_hidden()
+
+
+def test_arrow_up_takes_back_what_waits_before_it_changes_what_was_said(opened: Page, gateway: FakeGateway) -> None:
+    _, three = wait_in_line(opened, gateway, "Two", "Three")
+    field(opened).press("ArrowUp")
+    assert gateway.until_asked("chat.abort") == [{"sessionKey": KEY, "runId": three, "withdraw": True}]
+    expect(field(opened)).to_have_value("Three")
+
+
+def test_a_message_that_cannot_be_taken_back_stays(opened: Page, gateway: FakeGateway) -> None:
+    def away(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("UNAVAILABLE", "the database is busy")
+
+    wait_in_line(opened, gateway, "Two")
+    gateway.answers["chat.abort"] = away
+    opened.get_by_role("button", name="Remove", exact=True).click()
+    expect(opened.get_by_role("alert")).to_have_text("That did not work: the database is busy")
+    expect(queued(opened)).to_have_text("Two")
+    expect(opened.get_by_role("button", name="Remove", exact=True)).to_be_enabled()
+
+
+def test_what_waits_is_there_again_after_a_reload_and_a_cut_text_cannot_be_changed(opened: Page, gateway: FakeGateway) -> None:
+    active = {"runId": "r1", "seq": 2, "messageId": None, "text": "", "thinking": "", "status": "running"}
+    waiting = [
+        {"runId": "r2", "text": "Two", "acceptedAt": 2},
+        {"runId": "r3", "text": "x" * 1000, "truncated": True, "acceptedAt": 3},
+    ]
+    gateway.answers["chat.history"] = lambda params: gateway.history([], queued=waiting, activeRun=active)
+    opened.reload()
+    expect(queued(opened)).to_have_text(["Two", "x" * 1000])
+    expect(opened.get_by_role("button", name="Take back and change")).to_have_count(1)
+    expect(opened.get_by_role("button", name="Remove", exact=True)).to_have_count(2)
+
+
+def test_a_waiting_message_of_a_conversation_is_not_shown_in_another(opened: Page, gateway: FakeGateway) -> None:
+    wait_in_line(opened, gateway, "Two")
+    opened.evaluate("location.hash = 'agent:main:other'")
+    expect(opened.locator("#queue")).to_be_hidden()
+    end(gateway)
+
+
+def test_a_message_written_without_a_connection_behind_another_can_be_discarded(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    expect(opened.locator("#stop")).to_be_visible()
+    gateway.answers["connect"] = None
+    gateway.drop()
+    expect(opened.locator("#connection")).not_to_have_text("Connected")
+    send(opened, "Later")
+    expect(opened.locator("#queue .state")).to_have_text("Not sent yet: no connection")
+    opened.get_by_role("button", name="Remove", exact=True).click()
+    expect(opened.locator("#queue")).to_be_hidden()
+    assert opened.evaluate("Object.keys(localStorage).filter((name) => name.includes('unsent'))") == []

@@ -1,0 +1,142 @@
+"""The conversation on the page against a running installation: what the server renders, takes back, copies and finds."""
+
+import json
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.stack import Stack
+from tests.web.screen import PATIENCE, OpenChat, answers, send
+
+RICH = "Some **bold** words.\n\n```py\nx = 1\n```\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\n<img src=x onerror=alert(1)> and $x^2$."
+
+
+def ask(page: Page, text: str, answer: str | re.Pattern[str]) -> None:
+    send(page, text)
+    expect(answers(page).last).to_have_text(answer, timeout=PATIENCE)
+    expect(page.locator(".ending[data-state=ended]").last).to_be_attached(timeout=PATIENCE)
+
+
+def says(text: str) -> str:
+    return f"[[text={json.dumps(text)}]]"
+
+
+def questions(page: Page) -> list[str]:
+    return page.locator(".message.user > .text").all_text_contents()
+
+
+def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_chat: OpenChat) -> None:
+    page = open_chat(agent="main")
+    send(page, says(RICH))
+    answer = answers(page)
+    expect(answer.locator("strong")).to_have_text("bold", timeout=PATIENCE)
+    expect(answer.locator("pre .m")).to_have_text("1")
+    expect(answer.locator(".scroll td")).to_have_text(["1", "2"])
+    expect(answer.locator("math")).to_have_count(1, timeout=PATIENCE)
+    expect(answer).to_contain_text("<img src=x onerror=alert(1)>")
+    live = answer.evaluate("e => e.innerHTML.replace(/\\s+/g, ' ')")
+    page.reload()
+    expect(answer.locator("math")).to_have_count(1, timeout=PATIENCE)
+    assert answer.evaluate("e => e.innerHTML.replace(/\\s+/g, ' ')") == live
+
+
+def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat, page: Page) -> None:
+    key = "agent:main:changed"
+    first = open_chat(key)
+    ask(first, says("one"), "one")
+    ask(first, says("two"), "two")
+    second = open_chat(key, page.context.new_page())
+    expect(answers(second)).to_have_count(2, timeout=PATIENCE)
+    first.get_by_role("button", name="Change and send again").last.click()
+    first.locator(".editor textarea").fill(says("three"))
+    first.locator(".editor textarea").press("Enter")
+    for window in (first, second):
+        expect(answers(window)).to_have_text(["one", "three"], timeout=PATIENCE)
+        assert questions(window) == [says("one"), says("three")]
+    first.reload()
+    expect(answers(first)).to_have_text(["one", "three"], timeout=PATIENCE)
+
+
+def test_an_answer_can_be_had_again(open_chat: OpenChat) -> None:
+    page = open_chat(agent="main")
+    ask(page, says("once"), "once")
+    page.get_by_role("button", name="Answer again").click()
+    expect(page.locator(".ending[data-state=ended]")).to_be_attached(timeout=PATIENCE)
+    expect(answers(page)).to_have_text(["once"], timeout=PATIENCE)
+    assert questions(page) == [says("once")]
+    page.reload()
+    expect(answers(page)).to_have_text(["once"], timeout=PATIENCE)
+
+
+def test_a_fork_holds_what_was_said_until_there_and_goes_on_by_itself(open_chat: OpenChat) -> None:
+    page = open_chat(agent="main")
+    ask(page, says("one"), "one")
+    ask(page, says("two"), "two")
+    before = page.url
+    page.locator(".message.assistant").first.get_by_role("button", name="Fork from here").click()
+    expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
+    assert page.url != before
+    ask(page, says("elsewhere"), "elsewhere")
+    page.get_by_role("button", name="Answer again").first.click()  # of a message that was copied
+    expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
+    page.goto(before)
+    expect(answers(page)).to_have_text(["one", "two"], timeout=PATIENCE)
+
+
+def test_a_link_to_a_message_leads_to_it(open_chat: OpenChat, live: Stack) -> None:
+    page = open_chat(agent="main")
+    for word in ("one", "two", "three"):
+        ask(page, says(word), word)
+    page.reload()
+    expect(answers(page)).to_have_count(3, timeout=PATIENCE)
+    link = page.locator(".message.assistant footer .when").first.get_attribute("href")
+    page.goto(f"{live.url}/{link}")
+    expect(page.locator(".message.pointed-at")).to_contain_text("one", timeout=PATIENCE)
+
+
+def test_a_failure_says_what_to_do_also_after_a_reload(open_chat: OpenChat) -> None:
+    page = open_chat(agent="main")
+    send(page, "[[error=401]]")
+    ending = page.locator(".ending[data-state=failed]")
+    expect(ending.locator(".hint")).to_contain_text("An operator has to correct the key", timeout=PATIENCE)
+    told = ending.locator(".note").text_content()
+    page.reload()
+    expect(ending.locator(".hint")).to_contain_text("An operator has to correct the key", timeout=PATIENCE)
+    assert ending.locator(".note").text_content() == told
+    expect(ending.get_by_role("button", name="Try again")).to_be_visible()
+
+
+def test_thinking_and_tools_keep_their_durations(open_chat: OpenChat) -> None:
+    page = open_chat(agent="main")
+    thought, took = page.locator(".thinking:visible summary"), page.locator(".tool .duration")
+    send(page, "[[tokens=3 reasoning=30 delay_ms=20]]")
+    expect(thought).to_have_text(re.compile(r"Thought for\s+\d.* s"), timeout=PATIENCE)
+    send(page, '[[tool=glob args={"pattern":"*"}]]')
+    expect(answers(page).last).to_have_text("done after tools", timeout=PATIENCE)
+    expect(took).to_have_text(re.compile(r"\d s$"))
+    page.reload()
+    expect(thought).to_have_text(re.compile(r"Thought for\s+\d.* s"), timeout=PATIENCE)
+    expect(took).to_have_text(re.compile(r"\d s$"))
+
+
+DELETE = """async (key) => {
+  const { Gateway } = await import("/static/js/gateway.js");
+  await new Promise((done) => {
+    const gateway = new Gateway({
+      url: location.origin.replace("http", "ws") + "/ws",
+      client: { id: "webchat-ui", mode: "webchat", version: "1", platform: "web" },
+      onState: ({ name }) => name === "ready" && gateway.request("sessions.delete", { key }).then(done),
+      onEvent: () => {}, onGap: () => {},
+    });
+    gateway.start();
+  });
+}"""
+
+
+def test_a_conversation_deleted_elsewhere_can_be_brought_back(open_chat: OpenChat) -> None:
+    page = open_chat("agent:main:gone")
+    ask(page, says("kept"), "kept")
+    page.evaluate(DELETE, "agent:main:gone")
+    expect(page.locator("#trouble")).to_contain_text("was deleted", timeout=PATIENCE)
+    page.get_by_role("button", name="Bring it back").click()
+    expect(answers(page)).to_have_text(["kept"], timeout=PATIENCE)

@@ -1,0 +1,95 @@
+"""What stands in the place of a conversation, or above it; and the page on a phone."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.web.fake_gateway import KEY, FakeGateway, Refused
+from tests.web.screen import answers, open_page, sign_in, turn
+
+
+def log(page: Page) -> Locator:
+    return page.locator("#log")
+
+
+def test_loading_is_shown_only_when_it_takes_long(chat: Page, gateway: FakeGateway, site: str) -> None:
+    gateway.answers["chat.history"] = None
+    open_page(chat, site)
+    expect(chat.locator("#skeleton")).to_be_visible()
+    expect(log(chat)).to_have_attribute("aria-busy", "true")
+    expect(chat.locator("#welcome")).to_be_hidden()
+    gateway.answers["chat.history"] = lambda params: gateway.history(turn(1, "Hi", "Hello"))
+    gateway.drop()
+    expect(answers(chat)).to_have_text("Hello")
+    expect(chat.locator("#skeleton")).to_be_hidden()
+
+
+def test_a_conversation_that_cannot_be_loaded_says_what_to_do(chat: Page, gateway: FakeGateway, site: str) -> None:
+    def broken(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("INVALID_REQUEST", "no such agent")
+
+    gateway.answers["chat.history"] = broken
+    open_page(chat, site)
+    expect(chat.locator("#trouble")).to_contain_text("no such agent")
+    gateway.answers["chat.history"] = lambda params: gateway.history(turn(1, "Hi", "Hello"))
+    chat.locator("#trouble").get_by_role("button", name="Try now").click()
+    expect(answers(chat)).to_have_text("Hello")
+    expect(chat.locator("#trouble")).to_be_hidden()
+
+
+def test_a_conversation_deleted_elsewhere_can_be_brought_back(stored: Callable[..., Page], gateway: FakeGateway) -> None:
+    page = stored(turn(1, "Hi", "Hello"))
+    payload = {"sessionKey": KEY, "sessionId": "g1", "reason": "deleted", "ts": 1}
+    gateway.deliver({"type": "event", "event": "sessions.changed", "payload": payload})
+    expect(page.locator("#trouble")).to_contain_text("was deleted")
+    expect(page.locator(".message")).to_have_count(0)
+    gateway.answers["sessions.restore"] = lambda params: {"ok": True}
+    page.get_by_role("button", name="Bring it back").click()
+    assert gateway.until_asked("sessions.restore") == [{"sessionId": "g1"}]
+    expect(answers(page)).to_have_text("Hello")
+
+
+def test_a_broken_connection_is_told_above_the_conversation_and_can_be_tried_at_once(opened: Page, gateway: FakeGateway) -> None:
+    hello = gateway.answers["connect"]
+
+    def away(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000)
+
+    gateway.answers["connect"] = away
+    gateway.drop()
+    expect(opened.locator("#banner")).to_contain_text(re.compile(r"Next try in [3-6]\d s"))
+    gateway.answers["connect"] = hello
+    opened.get_by_role("button", name="Try now").click()
+    expect(opened.locator("#connection")).to_have_text("Connected")
+    expect(opened.locator("#banner")).to_be_hidden()
+
+
+def test_the_skip_link_leads_to_the_conversation_and_not_to_another_one(opened: Page, gateway: FakeGateway) -> None:
+    opened.locator(".skip").focus()
+    opened.locator(".skip").press("Enter")
+    expect(opened.locator("#main")).to_be_focused()
+    assert "#" not in opened.url
+    assert len(gateway.calls("chat.history")) == 1
+
+
+def test_on_a_phone_everything_fits_and_can_be_hit(gateway: FakeGateway, browser: Any, site: str, user: Any) -> None:
+
+    context = browser.new_context(viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    phone = FakeGateway(page)
+    messages = [*turn(1, "Hi", "```py\nx = 1\n```\n"), *turn(2, "Second", "Two")]
+    phone.answers["chat.history"] = lambda params: phone.history(messages)
+    sign_in(page, site, user)
+    open_page(page, site)
+    expect(answers(page)).to_have_count(2)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    small = page.evaluate(
+        """() => [...document.querySelectorAll('#main button, .bar button, #main footer a')]
+          .filter(e => e.checkVisibility({visibilityProperty: true, opacityProperty: true}) && !e.closest('.hidden'))
+          .map(e => [e.id || e.dataset.act || e.dataset.code || e.className, e.getBoundingClientRect()])
+          .filter(([, box]) => box.height > 0 && box.height < 43.5).map(([name]) => name)"""
+    )
+    context.close()
+    assert small == []

@@ -1,0 +1,127 @@
+"""The admin's first page: what goes on, what was used, who may see it, and that it stays cheap."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from playwright.sync_api import Page, expect
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from sessions_app import runs, sql
+from sessions_app.models import Run, Session, Worker
+from tests.web.recordings import record
+from tests.web.screen import sign_in
+
+pytestmark = pytest.mark.usefixtures("database")
+
+MOST_QUERIES = 25  # of the whole page, signing in and the menu included
+
+
+@pytest.fixture
+def operator(person: Callable[..., User]) -> User:
+    return staff(person("Operator", name="olga"))
+
+
+def staff(user: User) -> User:
+    user.is_staff = True
+    user.save()
+    return user
+
+
+@pytest.fixture
+def work(user: User, session_of: Callable[..., Session]) -> list[Run]:
+    """Something of everything: done, failed, running on a worker that has not been heard of, queued."""
+    done = record(user, session_of(user), "done")
+    failed = record(user, session_of(user), "failed", status="error")
+    going = record(user, session_of(user), "going", ended=False)
+    Run.objects.filter(pk=going.pk).update(worker="w2", lease_until=sql.db_now() + 12)
+    runs.accept_run(user=user, session=session_of(user), run_id="queued", prompt="a private question")
+    for name, age in (("w1", 1), ("w2", 500)):
+        Worker.objects.create(id=name, pid=1, started_at=clock.now(), heartbeat_at=sql.db_now() - age, version="1.0")
+    return [done, failed, going]
+
+
+def opened(user: User, address: str = "/admin/") -> Any:
+    client = Client()
+    client.force_login(user)
+    return client.get(address)
+
+
+def test_it_says_what_goes_on_and_what_was_used(operator: User, work: list[Run]) -> None:
+    now = json.loads(opened(operator, "/admin/dashboard/live/").content)
+    values = {tile["key"]: tile["value"] for tile in now["tiles"]}
+    assert values == {"health": "ready", "running": "1", "queued": "1", "parked": "0", "workers": "1", "sockets": "–"}
+    lanes = {row[0]["text"]: [cell["text"] for cell in row[1:]] for row in now["lanes"]}
+    assert lanes["main"][:2] == ["1 / 64", "1"]
+    assert [[cell["text"] for cell in row[:3]] for row in now["workers"]] == [["w1", "idle", "0"], ["w2", "silent", "1"]]
+    assert now["failed"][0][0]["href"] == f"/runs/{work[1].pk}/"
+    assert [cell["text"] for cell in now["failed"][0]][1:3] == ["openai/gpt-5", "the model could not be reached"]
+    assert [row[3]["text"] for row in now["slow"]] == ["9.6 s", "9.6 s"]
+    page = opened(operator).content.decode()
+    for words in ("$0.0252", "7,710 tokens", "openai/gpt-5", "By agent", "failed 1"):
+        assert words in page
+
+
+def test_an_operator_reads_reasons_and_no_words_and_an_auditor_both(operator: User, work: list[Run], person: Any) -> None:
+    assert "connection refused" not in opened(operator).content.decode()
+    assert "a private question" not in opened(operator).content.decode()
+    auditor = staff(person("Auditor"))
+    assert "connection refused" in opened(auditor).content.decode()
+
+
+def test_only_staff_who_may_see_runs_get_it(user: User, person: Callable[..., User], work: list[Run]) -> None:
+    assert opened(user, "/admin/dashboard/live/").status_code == 403
+    assert Client().get("/admin/dashboard/live/").status_code == 302
+    clerk = opened(staff(person("User")))
+    assert clerk.status_code == 200
+    assert 'id="dashboard"' not in clerk.content.decode()
+    assert opened(staff(person("User")), "/admin/dashboard/live/").status_code == 403
+
+
+def test_the_number_of_queries_does_not_grow_with_what_there_is(
+    operator: User, user: User, session_of: Callable[..., Session], work: list[Run]
+) -> None:
+    client = Client()
+    client.force_login(operator)
+
+    def queries(address: str) -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as asked:
+            assert client.get(address).status_code == 200
+        return len(asked)
+
+    queries("/admin/")  # the first page of a process asks for what does not change
+    before = {address: queries(address) for address in ("/admin/", "/admin/dashboard/live/")}
+    for number in range(5):
+        record(user, session_of(user), f"more-{number}", status="error")
+        Worker.objects.create(id=f"more-{number}", pid=1, started_at=clock.now(), heartbeat_at=sql.db_now(), version="1.0")
+    assert {address: queries(address) for address in before} == before
+    assert max(before.values()) <= MOST_QUERIES
+
+
+def test_an_empty_installation_has_a_dashboard_too(operator: User) -> None:
+    page = opened(operator).content.decode()
+    assert "Nothing in this time." in page
+    assert "No worker is known" in page
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_is_told_anew_while_one_looks(page: Page, site: str, operator: User, work: list[Run], width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    sign_in(page, site, operator)
+    page.goto(f"{site}/admin/")
+    queued = page.locator("[data-tile=queued] dd").first
+    expect(queued).to_have_text("1")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert page.locator(".dash-plot rect").count() == 3
+    Run.objects.filter(run_id="queued").update(status="aborted", ended_at=clock.now())
+    expect(queued).to_have_text("0", timeout=20_000)
+    expect(page.locator("[data-rows=workers] tr")).to_have_count(2)
+    page.locator("[data-rows=failed] a").first.click()
+    expect(page.locator("#status")).to_have_text("failed")

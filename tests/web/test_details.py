@@ -1,0 +1,244 @@
+"""The pane of details and the palette against a gateway under the test's control."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from clawsite.accounts.models import User
+from tests.web.fake_gateway import KEY
+from tests.web.fake_sessions import HOUR, FakeSessions, row
+from tests.web.screen import open_page, sign_in
+
+MODELS = [
+    {"id": "openai/gpt-5", "name": "gpt-5", "provider": "openai", "reasoning": True, "available": True, "contextWindow": 100_000},
+    {"id": "openai/mini", "name": "mini", "provider": "openai", "reasoning": False, "available": True},
+    {"id": "groq/fast", "name": "fast", "provider": "groq", "reasoning": False, "available": False},
+]
+
+
+@pytest.fixture
+def gateway(page: Page) -> FakeSessions:
+    gateway = FakeSessions(page)
+    gateway.answers["models.list"] = lambda params: {"models": MODELS}
+    return gateway
+
+
+@pytest.fixture
+def chat(page: Page, gateway: FakeSessions, site: str, user: User) -> Page:
+    sign_in(page, site, user)
+    return page
+
+
+def open_details(page: Page, site: str) -> Page:
+    open_page(page, site)
+    page.get_by_role("button", name="Details").click()
+    return page
+
+
+def answered(gateway: FakeSessions, **usage: int) -> dict[str, Any]:
+    said = {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "text", "text": "Hello"}]}
+    return gateway.history([{**said, "timestamp": 1, "provider": "openai", "model": "gpt-5", "usage": usage}])
+
+
+def test_another_model_and_level_are_chosen_for_this_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
+    open_details(chat, site)
+    model = chat.locator("#model")
+    expect(model.locator("option").first).to_have_text("Default: demo/clawsite")
+    model.select_option("openai/mini")
+    chat.locator("#thinking-level").select_option("high")
+    asked = gateway.until_asked("sessions.patch", 2)
+    assert asked == [{"key": KEY, "model": "openai/mini"}, {"key": KEY, "thinkingLevel": "high"}]
+    expect(chat.get_by_text("This model does not think.")).to_be_visible()
+    model.select_option("")
+    assert gateway.until_asked("sessions.patch", 3)[2] == {"key": KEY, "model": None}
+    assert chat.locator("optgroup[disabled] option").all_inner_texts() == ["groq/fast"]
+
+
+def test_the_context_is_measured_by_the_last_request(chat: Page, gateway: FakeSessions, site: str) -> None:
+    gateway.answers["chat.history"] = lambda params: answered(gateway, input=70_000, output=5_000)
+    gateway.rows[0] |= {"inputTokens": 123_456, "outputTokens": 789, "costUsd": 0.25}
+    open_details(chat, site)
+    meter = chat.get_by_role("meter")
+    expect(meter).to_have_attribute("aria-valuenow", "75")
+    expect(meter).to_have_attribute("aria-valuetext", "75K of 100K tokens")
+    expect(chat.locator("#usage")).to_contain_text("123,456 tokens")
+    expect(chat.locator("#usage")).to_contain_text("$0.25")
+
+
+def test_facts_of_the_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
+    gateway.rows[0] |= {"forkedFrom": "id-origin"}
+    gateway.rows.append(row("origin", "The origin", age=HOUR))
+    gateway.answers["chat.history"] = lambda params: answered(gateway, input=1, output=1)
+    open_details(chat, site)
+    facts = chat.locator("#facts")
+    expect(facts.get_by_role("link", name="The origin")).to_have_attribute("href", "#agent%3Amain%3Aorigin")
+    expect(facts.locator("[data-fact=messages]")).to_have_text("1")
+    expect(facts).to_contain_text("somebody")
+    expect(facts).to_contain_text(KEY)
+
+
+def test_the_last_run_is_told_step_by_step(chat: Page, gateway: FakeSessions, site: str) -> None:
+    open_details(chat, site)
+    expect(chat.locator("#run-section")).to_be_hidden()
+    gateway.tell("r1", "lifecycle", phase="accepted", prompt="Hi")
+    gateway.tell("r1", "lifecycle", phase="start", startedAt=1)
+    gateway.tell("r1", "tool", phase="start", name="read", toolCallId="c1", args={})
+    expect(chat.locator("#run-state")).to_have_text("Running")
+    gateway.tell("r1", "tool", phase="result", name="read", toolCallId="c1", isError=True, result={"content": []})
+    gateway.says("r1", "one", 0)
+    gateway.says("r1", " two", 3)
+    gateway.tell("r1", "lifecycle", phase="end", aborted=False)
+    steps = chat.locator("#timeline .label")
+    expect(steps).to_have_text(["Accepted", "Started", "read", "First words", "Done"])
+    expect(chat.locator("#timeline li.bad")).to_have_count(1)
+    expect(chat.locator("#run-state")).to_have_text("Done")
+
+
+def test_a_run_of_before_is_told_from_its_events(chat: Page, gateway: FakeSessions, site: str) -> None:
+    for phase in ("accepted", "start"):
+        gateway.note("r1", "lifecycle", phase=phase)
+    gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="Hello", offset=0)
+    gateway.note("r1", "lifecycle", phase="end", aborted=True)
+    gateway.answers["chat.history"] = lambda params: answered(gateway, input=1, output=1)
+    open_details(chat, site)
+    expect(chat.locator("#timeline .label")).to_have_text(["Accepted", "Started", "First words", "Stopped"])
+
+
+def test_the_page_of_a_run_is_linked_where_there_is_one(chat: Page, gateway: FakeSessions, site: str) -> None:
+    hello = gateway.answers["connect"]
+    assert hello
+    gateway.answers["connect"] = lambda params: {**hello(params), "features": {"methods": ["runs.get"]}}
+    gateway.answers["runs.get"] = lambda params: {"id": 7}
+    gateway.note("r1", "lifecycle", phase="accepted")
+    gateway.answers["chat.history"] = lambda params: answered(gateway, input=1, output=1)
+    open_details(chat, site)
+    expect(chat.get_by_role("link", name="All about this run")).to_have_attribute("href", "/runs/7/")
+
+
+def test_subagents_stand_below_the_one_that_started_them(chat: Page, gateway: FakeSessions, site: str) -> None:
+    child, grandchild = row("subagent:1", "Look it up", status="running"), row("subagent:2", "Read it")
+    gateway.rows += [{**child, "spawnedBy": KEY}, {**grandchild, "spawnedBy": child["key"]}]
+    open_details(chat, site)
+    tree = chat.locator("#subagents")
+    expect(tree.locator(":scope > li > a")).to_contain_text("Look it up")
+    expect(tree.locator("li li a")).to_contain_text("Read it")
+    expect(chat.locator("#session-list")).not_to_contain_text("Look it up")  # the list is of people's conversations
+
+
+def test_the_pane_stays_open_on_the_next_visit(chat: Page, gateway: FakeSessions, site: str) -> None:
+    open_details(chat, site)
+    chat.reload()
+    expect(chat.locator("#details")).to_be_visible()
+    chat.locator("#close-details").click()
+    expect(chat.get_by_role("button", name="Details")).to_be_focused()
+    chat.reload()
+    expect(chat.locator("#connection")).to_have_text("Connected")
+    expect(chat.locator("#details")).to_be_hidden()
+
+
+def test_on_a_phone_it_is_a_sheet(chat: Page, gateway: FakeSessions, site: str) -> None:
+    chat.set_viewport_size({"width": 390, "height": 844})
+    open_details(chat, site)
+    expect(chat.locator("#model")).to_be_visible()
+    assert chat.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    chat.keyboard.press("Escape")
+    expect(chat.locator("#details")).to_be_hidden()
+
+
+# The palette
+
+
+def test_a_few_letters_lead_to_a_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
+    gateway.rows += [row("lyon", "Trip to Lyon", age=HOUR), row("tax", "Tax return", age=2 * HOUR)]
+    open_page(chat, site)
+    chat.keyboard.press("Control+k")
+    field = chat.get_by_role("combobox", name="Go to a conversation")
+    expect(field).to_be_focused()
+    field.press_sequentially("lyo")
+    chosen = chat.locator("#palette [aria-selected=true]")
+    expect(chosen).to_contain_text("Trip to Lyon")
+    expect(field).to_have_attribute("aria-activedescendant", chosen.get_attribute("id") or "")
+    chat.keyboard.press("Enter")
+    expect(chat.locator("#title")).to_have_text("Trip to Lyon")
+    expect(chat.locator("#palette")).to_be_hidden()
+
+
+def test_conversations_that_are_not_loaded_are_found_too(chat: Page, gateway: FakeSessions, site: str) -> None:
+    gateway.rows += [row(f"n{n:03}", age=n * HOUR) for n in range(1, 200)]
+    open_page(chat, site)
+    chat.keyboard.press("Control+k")
+    chat.keyboard.type("n177")
+    expect(chat.locator("#palette [role=option]").first).to_contain_text("n177")
+
+
+def test_actions_are_chosen_with_the_keyboard_alone(chat: Page, gateway: FakeSessions, site: str) -> None:
+    open_page(chat, site)
+    chat.keyboard.press("Control+k")
+    chat.keyboard.type("dark col")
+    chat.keyboard.press("Enter")
+    expect(chat.locator("html")).to_have_attribute("data-theme", "dark")
+    chat.keyboard.press("Control+k")
+    chat.keyboard.type("show details")
+    chat.keyboard.press("Enter")
+    expect(chat.locator("#details")).to_be_visible()
+    chat.keyboard.press("Control+k")
+    chat.keyboard.type("rename")
+    chat.keyboard.press("Enter")
+    expect(chat.get_by_label("Name of the conversation")).to_be_focused()
+    chat.keyboard.press("Escape")
+    chat.keyboard.press("Control+k")
+    chat.keyboard.type("lighthouse")
+    chat.keyboard.press("Enter")  # nothing has that name, so it is searched for
+    assert gateway.until_asked("sessions.search")[0]["query"] == "lighthouse"
+
+
+def test_what_cannot_be_done_is_not_offered(chat: Page, gateway: FakeSessions, site: str) -> None:
+    open_page(chat, site)
+    chat.keyboard.press("Control+k")
+    options = chat.locator("#palette [role=option] .name")
+    expect(options.filter(has_text="New conversation")).to_have_count(1)
+    told = options.all_inner_texts()
+    assert "Stop the agent" not in told
+    assert "Admin" not in told
+    assert "Sign out" in told
+
+
+def test_commands_begin_with_a_slash(chat: Page, gateway: FakeSessions, site: str) -> None:
+    commands = [{"name": "model", "args": "<model>", "help": "Choose"}, {"name": "status", "args": "", "help": "Tell"}]
+    gateway.answers["commands.list"] = lambda params: {"commands": commands}
+    gateway.answers["chat.send"] = lambda params: {"ok": True, "command": "status", "notice": "All well"}
+    open_page(chat, site)
+    chat.keyboard.press("Control+k")
+    chat.keyboard.type("/m")
+    expect(chat.locator("#palette [role=option]")).to_have_count(1)
+    chat.keyboard.press("Enter")
+    expect(chat.get_by_label("Message", exact=True)).to_have_value("/model ")
+    chat.keyboard.press("Control+k")
+    chat.keyboard.type("/sta")
+    chat.keyboard.press("Enter")
+    assert gateway.until_asked("chat.send")[0]["message"] == "/status"
+
+
+def test_escape_closes_the_palette_and_stops_nothing(chat: Page, gateway: FakeSessions, site: str) -> None:
+    open_page(chat, site)
+    gateway.tell("r1", "lifecycle", phase="accepted", prompt="Hi")
+    gateway.tell("r1", "lifecycle", phase="start", startedAt=1)
+    expect(chat.locator("#stop")).to_be_visible()
+    chat.keyboard.press("Control+k")
+    expect(chat.locator("#palette")).to_contain_text("Stop the agent")
+    chat.keyboard.press("Escape")
+    expect(chat.locator("#palette")).to_be_hidden()
+    expect(chat.get_by_label("Message", exact=True)).to_be_focused()
+    assert gateway.calls("chat.abort") == []
+
+
+def test_a_question_mark_shows_the_keys_unless_one_writes(chat: Page, gateway: FakeSessions, site: str) -> None:
+    open_page(chat, site)
+    chat.get_by_label("Message", exact=True).press("?")
+    expect(chat.locator("#help")).to_be_hidden()
+    chat.locator("#log").focus()
+    chat.keyboard.press("?")
+    expect(chat.get_by_role("dialog", name="Keys")).to_be_visible()
+    chat.keyboard.press("Escape")
+    expect(chat.locator("#help")).to_be_hidden()

@@ -1,0 +1,321 @@
+"""What agents, people, tools and files say stays text, wherever it is shown: on the running installation, in a real browser.
+
+Each test sends the whole of hostile.py through one door and looks at the pages behind it. Nothing may run, load from elsewhere,
+break the content policy, or become an element that text cannot be.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import Group
+from django.contrib.contenttypes.models import ContentType
+from django.test import Client
+from django.urls import reverse
+from markdown_it import MarkdownIt
+from playwright.sync_api import Browser, FilePayload, Page, Route, expect
+
+from agents.models import Agent
+from clawsite.accounts import tokens
+from clawsite.accounts.models import BrowserSession, FailedSignIns, KnownAddress, User
+from clawsite.infra import clock
+from sessions_app import runs
+from sessions_app.models import Attachment, Outbox, Run, Session, ToolCall
+from sessions_app.sessions import ensure_session
+from tests.stack import Stack
+from tests.web.furnished import PATIENCE, open_all, open_chat, patient
+from tests.web.hostile import AWAY, BAD, FAMILIES, STARTS_A_FENCE, STRINGS, Watch
+from tests.web.screen import answers, send
+
+ALL = "\n\n".join(STRINGS)
+TYPED = "\n\n".join(text for text in STRINGS if not text.startswith(STARTS_A_FENCE))  # shown as typed; with a fence, rendered
+NAMES = [text for text in STRINGS if "\n" not in text]
+AGENTS = [FAMILIES[family][0][:100] for family in FAMILIES]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    with patient():
+        yield
+
+
+@pytest.fixture(scope="module")
+def root(live: Stack) -> User:
+    user = User.objects.create(username="mallory", display_name=FAMILIES["raw html"][1], is_staff=True, is_superuser=True)
+    user.groups.set(Group.objects.all())
+    return user
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser, live: Stack, root: User) -> Iterator[tuple[Page, Watch]]:
+    context = browser.new_context(base_url=live.url, viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    live.sign_in(page, root)
+    yield page, Watch(page, live.url)
+    context.close()
+
+
+@pytest.fixture
+def page(window: tuple[Page, Watch]) -> Page:
+    return window[0]
+
+
+@pytest.fixture
+def watch(window: tuple[Page, Watch]) -> Iterator[Watch]:
+    """The test fails with all that was noticed while it ran."""
+    window[1].faults.clear()
+    yield window[1]
+    assert window[1].faults == []
+
+
+@pytest.fixture
+def talk(page: Page, watch: Watch) -> Callable[..., None]:
+    """Say something in a session of its own, and look at it while it is new and again after a reload."""
+
+    def say(key: str, prompt: str, arrived: Callable[[], None]) -> None:
+        open_chat(page, key)
+        send(page, prompt)
+        expect(page.locator(".ending[data-state=ended], .ending[data-state=failed]")).to_be_attached()
+        for where in ("live", "stored"):
+            expect(page.locator("#messages .message.user")).to_be_visible()
+            open_all(page, "#messages")
+            arrived()
+            watch.look(page, f"{key} {where}")
+            page.reload()
+
+    return say
+
+
+def marker(**options: Any) -> str:
+    return "[[" + " ".join(f"{name}={json.dumps(value)}" for name, value in options.items()) + "]]"
+
+
+def test_answers_and_questions(page: Page, talk: Callable[..., None]) -> None:
+    def arrived() -> None:
+        expect(answers(page)).to_contain_text("onerror=")
+        expect(page.locator(".message.user > .text")).to_contain_text("onerror=")
+
+    talk("agent:main:answered", f"look: {TYPED} {marker(text=ALL)}", arrived)
+
+
+def test_a_question_with_code_is_rendered_and_as_harmless(page: Page, talk: Callable[..., None]) -> None:
+    def arrived() -> None:
+        expect(page.locator(".message.user.markdown > .text pre").first).to_be_visible()
+
+    talk("agent:main:asked", f"look:\n\n{ALL}", arrived)
+
+
+def test_every_string_is_an_answer_of_its_own(page: Page, watch: Watch) -> None:
+    """One spoils the next where they stand together, so each is rendered alone too, by the page's own renderer."""
+    open_chat(page, "agent:main:answered")
+    page.evaluate(
+        """async (texts) => {
+          const { Gateway } = await import("/static/js/gateway.js");
+          const { Renderer } = await import("/static/js/renderer.js");
+          const { Answer } = await import("/static/js/answer.js");
+          const words = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
+          const gateway = await new Promise((done) => {
+            const made = new Gateway({ url: location.origin.replace("http", "ws") + "/ws",
+              client: { id: "webchat-ui", mode: "webchat", version: "1", platform: "web" },
+              onState: ({ name }) => name === "ready" && done(made), onEvent: () => {}, onGap: () => {} });
+            made.start();
+          });
+          const renderer = new Renderer(gateway);
+          for (const text of texts) {
+            const root = document.createElement("div");
+            root.className = "alone markdown";
+            document.getElementById("messages").append(root);
+            new Answer(root, { words, renderer }).settle(text, await renderer.render(text));
+          }
+        }""",
+        STRINGS,
+    )
+    expect(page.locator(".alone")).to_have_count(len(STRINGS))
+    watch.look(page, "alone")
+
+
+def test_thoughts(page: Page, talk: Callable[..., None]) -> None:
+    def arrived() -> None:
+        expect(page.locator(".thinking .text")).to_contain_text("onerror=")
+
+    talk("agent:main:thought", marker(text=f"<think>{ALL}</think>done"), arrived)
+
+
+def test_tools(page: Page, talk: Callable[..., None]) -> None:
+    def arrived() -> None:
+        expect(page.locator(".tool")).to_have_count(3)
+        expect(page.locator(".tool .arguments").nth(1)).to_contain_text("onerror=")
+        expect(page.locator(".tool .result pre").last).to_contain_text("__hurt")
+
+    unknown = marker(tool=FAMILIES["raw html"][1], args={text[:200]: text for text in NAMES[:40]})
+    calls = marker(tool="write", args={"path": "notes.txt", "content": ALL}), marker(tool="read", args={"path": "notes.txt"})
+    talk("agent:main:tools", " ".join([unknown, *calls]), arrived)
+
+
+def test_failures(page: Page, talk: Callable[..., None]) -> None:
+    told = " ".join(NAMES)[:3000]
+    for name, options in (
+        ("refused", {"error": 400, "code": "bad", "message": told}),
+        ("broken", {"text": "a b c", "fault_after": 2, "message": told}),
+    ):
+        talk(f"agent:main:{name}", marker(**options), lambda: expect(page.locator(".ending[data-state=failed]")).to_be_visible())
+
+
+def test_names_of_files(page: Page, talk: Callable[..., None], watch: Watch) -> None:
+    open_chat(page, "agent:main:files")
+    names = [
+        *FAMILIES["file names"],
+        FAMILIES["break-outs"][0],
+        FAMILIES["templates"][1],
+        FAMILIES["images"][1],
+        FAMILIES["styles"][1],
+    ]
+    page.locator("#files").set_input_files([FilePayload(name=name, mimeType="text/html", buffer=ALL.encode()) for name in names])
+    expect(page.locator('.upload[data-state="done"]')).to_have_count(len(names))
+    watch.look(page, "files to send")
+    send(page, "read them")
+    attached = page.locator(".message.user .attached")
+    for where in ("live", "stored"):
+        expect(attached).to_have_count(len(names))
+        watch.look(page, f"files {where}")
+        page.reload()
+    kept = Attachment.objects.filter(owner__username="mallory")
+    for file in kept:
+        answer = page.request.get(reverse("attachment", args=[file.pk]))
+        assert answer.headers["content-disposition"].startswith("attachment")
+        assert "sandbox" in answer.headers["content-security-policy"]
+    kept.update(name=FAMILIES["raw html"][1])
+
+
+def test_titles_agents_search_and_palette(page: Page, watch: Watch, root: User) -> None:
+    for number, title in enumerate(NAMES):
+        session = ensure_session(root, f"agent:main:titled-{number}")
+        Session.objects.filter(pk=session.pk).update(title=title[:200], label=title)
+    for number, name in enumerate(AGENTS):
+        Agent.objects.update_or_create(
+            slug=f"hostile-{number}", defaults={"name": name, "model": "openai/fake-1", "instructions": ALL}
+        )
+    open_chat(page, "agent:main:titled-3")
+    expect(page.locator("#session-list li").nth(40)).to_be_attached()
+    expect(page.locator("#title")).to_have_text(NAMES[3])
+    watch.look(page, "list")
+    page.locator("#choose-agent").click()
+    expect(page.locator("#agent-menu [role=menuitem]").nth(len(AGENTS))).to_be_attached()
+    page.keyboard.press("Escape")
+    page.locator("#toggle-details").click()
+    expect(page.locator("#agent option").nth(len(AGENTS))).to_be_attached()
+    watch.look(page, "agents")
+    for words in ("onerror", "script", "javascript evil"):
+        page.get_by_label("Search in all conversations").fill(words)
+        expect(page.locator("#found-list mark").first).to_be_visible()
+        watch.look(page, f"search for {words}")
+    page.get_by_label("Search in all conversations").fill("")
+    page.locator("#open-palette").click()
+    page.locator("#palette-words").fill("img")
+    expect(page.locator("#palette-list [role=option]").first).to_be_visible()
+    watch.look(page, "palette")
+    page.locator("#palette-words").fill(FAMILIES["raw html"][1])
+    watch.look(page, "palette for markup")
+
+
+def test_runs_account_and_dashboard(page: Page, watch: Watch, live: Stack, root: User) -> None:
+    for name in NAMES[:30]:
+        tokens.issue_token(root, name[:100], ["operator.read"])
+    for agent in (*FAMILIES["raw html"], *FAMILIES["break-outs"]):
+        other = Client()
+        other.force_login(root)
+        looks = {"user": root, "user_agent": agent[:300], "address": agent[:64]}
+        BrowserSession.objects.update_or_create(session_id=other.session.session_key, defaults=looks)
+    page.goto("/account/")
+    expect(page.locator("#tokens")).to_contain_text("onerror=")
+    watch.look(page, "account")
+    page.goto("/runs/")
+    watch.look(page, "runs")
+    for run in Run.objects.filter(owner=root):
+        page.goto(f"/runs/{run.pk}/")
+        expect(page.locator("#place")).to_contain_text(f"event {run.seq} of")
+        watch.look(page, f"run {run.pk}")
+    page.goto("/admin/")
+    expect(page.locator("#dashboard")).to_be_visible()
+    watch.look(page, "dashboard")
+
+
+@pytest.fixture
+def rows(root: User) -> Iterator[None]:
+    """Rows of tables that the other tests have not filled."""
+    session = ensure_session(root, "agent:main:administered")
+    run = Run.objects.get(pk=runs.accept_run(user=root, session=session, run_id="administered", prompt=ALL).pk)
+    nasty = FAMILIES["raw html"][1]
+    user_type = ContentType.objects.get_for_model(User)
+    LogEntry.objects.create(
+        user=root, content_type=user_type, object_id="1", object_repr=nasty, action_flag=CHANGE, change_message=nasty
+    )
+    Outbox.objects.get_or_create(
+        session=run.session, run=run, channel="<b>x", defaults={"payload": {nasty: ALL}, "created_at": clock.now()}
+    )
+    FailedSignIns.objects.create(subject=nasty, failures=3, last_failed_at=clock.now())
+    KnownAddress.objects.create(account=nasty, address=nasty, last_seen_at=clock.now())
+    User.objects.get_or_create(username=nasty, display_name=FAMILIES["break-outs"][0])
+    Group.objects.get_or_create(name=nasty)
+    Run.objects.filter(pk=run.pk).update(error=ALL, reason=nasty[:60], worker=nasty)
+    ToolCall.objects.filter(session__owner=root).update(refused_by=nasty[:30])
+    yield
+    Group.objects.filter(name=nasty).delete()
+
+
+def test_the_admin(page: Page, watch: Watch, rows: None) -> None:
+    for model in admin.site._registry:
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        row = model._default_manager.order_by("-pk").first()
+        addresses = [reverse(f"{name}_changelist")]
+        if row is not None:
+            addresses += [reverse(f"{name}_{view}", args=[row.pk]) for view in ("change", "history")]
+        for address in addresses:
+            page.goto(address)
+            watch.look(page, address)
+        page.goto(addresses[0])
+        for action in page.locator("select[name=action] option:not([value=''])").evaluate_all(
+            "all => all.map((each) => each.value)"
+        ):
+            page.goto(addresses[0])
+            page.evaluate("document.querySelectorAll('input.action-select').forEach((box) => { box.checked = true })")
+            page.locator("select[name=action]").select_option(action)
+            page.get_by_role("button", name="Go").click()
+            watch.look(page, f"{addresses[0]} {action}")
+
+
+def test_what_gets_through_would_be_noticed(browser: Browser, live: Stack) -> None:
+    """With neither sanitising nor a policy every family is heard or seen, so that silence above means something."""
+    context = browser.new_context()
+    page = context.new_page()
+    watch = Watch(page, live.url)
+    bare = f"{live.url}/bare"
+    page.route(bare, lambda route: _empty(route))
+    parser = MarkdownIt("commonmark", {"html": True})
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # how the library wants it
+    unnoticed = []
+    for family, texts in FAMILIES.items():
+        page.goto(bare)
+        watch.faults.clear()
+        page.evaluate("html => { document.body.innerHTML = html }", "".join(parser.render(text) + text for text in texts))
+        page.wait_for_function("() => [...document.images].every((image) => image.complete)")
+        watch.look(page, family)
+        if not watch.faults:
+            unnoticed.append(family)
+    page.goto(bare)
+    watch.faults.clear()
+    page.evaluate("html => { document.body.innerHTML = html }", f"<img src=x onerror={BAD}><img src={AWAY}/x.png>")
+    page.wait_for_function("() => '__pwned' in window")
+    watch.look(page, "one")
+    context.close()
+    assert unnoticed == []
+    kinds = " ".join(watch.faults)
+    assert "it ran" in kinds and "a handler" in kinds and f"request: {AWAY}/x.png" in kinds
+
+
+def _empty(route: Route) -> None:
+    route.fulfill(body="<!doctype html><title>bare</title>", content_type="text/html")

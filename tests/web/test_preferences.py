@@ -1,0 +1,157 @@
+"""Colours and language as a person wants them, and what the browser needs to install the page, through Django's test client."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from clawsite.accounts.models import User
+from clawsite.web.preferences import PAPER, THEME_COOKIE
+
+pytestmark = pytest.mark.usefixtures("database")
+
+STATIC = Path(__file__).parents[2] / "static"
+LANGUAGE_COOKIE = settings.LANGUAGE_COOKIE_NAME
+
+
+def html_of(response: Any) -> str:
+    tag = re.search(r"<html[^>]*>", response.content.decode())
+    assert tag
+    return tag[0]
+
+
+@pytest.fixture
+def browser(client: Client, user: User) -> Client:
+    client.force_login(user)
+    return client
+
+
+def test_the_system_decides_until_somebody_does(client: Client) -> None:
+    page = client.get("/sign-in/")
+    assert html_of(page) == '<html lang="en">'
+    assert '<meta name="color-scheme" content="light dark">' in page.content.decode()
+
+
+def test_a_stranger_chooses_colours_for_this_browser(client: Client) -> None:
+    answer = client.post("/preferences/", {"theme": "dark", "next": "/sign-in/?next=/runs/"})
+    assert (answer.status_code, answer["Location"]) == (302, "/sign-in/?next=/runs/")
+    assert 'data-theme="dark"' in html_of(client.get("/sign-in/"))
+    client.post("/preferences/", {"theme": "system"})
+    assert "data-theme" not in html_of(client.get("/sign-in/"))
+
+
+def test_an_account_takes_its_colours_and_language_to_every_browser(browser: Client, user: User) -> None:
+    browser.post("/preferences/", {"theme": "dark"})
+    browser.post("/preferences/", {"language": "zh-hans"})
+    user.refresh_from_db()
+    assert (user.theme, user.language) == ("dark", "zh-hans")
+    elsewhere = Client(headers={"accept-language": "en"})
+    elsewhere.force_login(user)
+    page = elsewhere.get("/account/")
+    assert html_of(page) == '<html lang="zh-Hans" data-theme="dark">'
+    assert page["Content-Language"] == "zh-hans"
+
+
+def test_signing_in_brings_the_accounts_choices_along_and_signing_out_leaves_them(person: Any) -> None:
+    user = person()
+    User.objects.filter(pk=user.pk).update(theme="dark", language="zh-hans")
+    client = Client()
+    client.post("/sign-in/", {"username": user.username, "password": "a-long-test-password"})
+    client.post("/sign-out/")
+    assert html_of(client.get("/sign-in/")) == '<html lang="zh-Hans" data-theme="dark">'
+
+
+def test_left_to_the_browser_the_language_is_what_it_asks_for(browser: Client, user: User) -> None:
+    browser.post("/preferences/", {"language": "zh-hans"})
+    browser.post("/preferences/", {"language": ""})
+    assert browser.cookies[LANGUAGE_COOKIE].value == ""
+    assert 'lang="zh-Hans"' in html_of(browser.get("/account/", headers={"accept-language": "zh-CN"}))
+    assert 'lang="en"' in html_of(browser.get("/account/", headers={"accept-language": "de, en;q=0.5"}))
+
+
+def test_a_script_gets_no_page(browser: Client) -> None:
+    answer = browser.post("/preferences/", {"theme": "light"}, headers={"accept": "application/json"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert answer.cookies[THEME_COOKIE]["httponly"]
+
+
+@pytest.mark.parametrize("nonsense", [{"theme": "pink"}, {"language": "tlh"}, {"theme": '"><script>'}])
+def test_nonsense_is_refused_and_nothing_changes(browser: Client, user: User, nonsense: dict[str, str]) -> None:
+    assert browser.post("/preferences/", nonsense).status_code == 400
+    user.refresh_from_db()
+    assert (user.theme, user.language) == ("system", "")
+
+
+def test_a_cookie_somebody_made_up_is_not_believed(client: Client) -> None:
+    client.cookies[THEME_COOKIE] = '"><script>'
+    client.cookies[LANGUAGE_COOKIE] = "../../etc"
+    assert html_of(client.get("/sign-in/")) == '<html lang="en">'
+
+
+def test_choices_need_a_post_and_its_csrf_token_and_lead_to_no_other_site(user: User, browser: Client) -> None:
+    assert browser.get("/preferences/").status_code == 405
+    assert browser.post("/preferences/", {"theme": "dark", "next": "https://evil.example/"})["Location"] == "/"
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(user)
+    assert strict.post("/preferences/", {"theme": "light"}).status_code == 403
+    user.refresh_from_db()
+    assert user.theme == "dark"
+
+
+def test_the_page_can_be_installed(client: Client) -> None:
+    page = client.get("/sign-in/").content.decode()
+    assert 'rel="manifest" href="/manifest.webmanifest" crossorigin="use-credentials"' in page
+    manifest = client.get("/manifest.webmanifest")
+    assert manifest["Content-Type"] == "application/manifest+json"
+    body = manifest.json()
+    assert (body["name"], body["start_url"], body["scope"], body["display"]) == ("Clawsite", "/", "/", "standalone")
+    assert {(icon["sizes"], icon["purpose"]) for icon in body["icons"]} >= {
+        ("192x192", "any"),
+        ("512x512", "any"),
+        ("512x512", "maskable"),
+    }
+    for icon in body["icons"]:
+        file = STATIC / icon["src"].removeprefix("/static/")
+        assert file.is_file()
+        if icon["type"] == "image/png":
+            data = file.read_bytes()
+            width, height = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+            assert f"{width}x{height}" == icon["sizes"]
+
+
+def test_what_is_painted_around_the_page_is_its_paper(client: Client) -> None:
+    tokens = (STATIC / "css/tokens.css").read_text()
+    assert f"--paper: light-dark({PAPER['light']}, {PAPER['dark']});" in tokens
+    client.post("/preferences/", {"theme": "dark"})
+    metas = re.findall(r'<meta name="theme-color"[^>]* content="(#\w+)"', client.get("/sign-in/").content.decode())
+    assert metas == [PAPER["dark"], PAPER["dark"]]
+    assert client.get("/manifest.webmanifest").json()["theme_color"] == PAPER["dark"]
+
+
+@pytest.mark.parametrize(("path", "status"), [("/not-there/", 404), ("/admin/", 403)])
+def test_errors_keep_colours_and_language(browser: Client, path: str, status: int) -> None:
+    browser.post("/preferences/", {"theme": "dark"})
+    browser.post("/preferences/", {"language": "zh-hans"})
+    page = browser.get(path, follow=True)
+    assert page.status_code == status
+    assert html_of(page) == '<html lang="zh-Hans" data-theme="dark">'
+
+
+def test_a_fault_of_ours_is_told_even_without_a_database(client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    client.raise_request_exception = False
+    client.cookies[THEME_COOKIE] = "dark"
+    client.cookies[settings.SESSION_COOKIE_NAME] = "whatever"
+
+    def broken(*_args: Any, **_kwargs: Any) -> None:
+        raise RuntimeError("no database")
+
+    monkeypatch.setattr("django.contrib.sessions.backends.db.SessionStore.load", broken)
+    page = client.get("/")
+    assert page.status_code == 500
+    assert "Something went wrong" in page.content.decode()
+    assert 'data-theme="dark"' in html_of(page)
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": {"BACKEND": "not.there"}}
+    assert "Something went wrong" in client.get("/").content.decode()

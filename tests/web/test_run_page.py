@@ -1,0 +1,216 @@
+"""The page of a run: what the server says without scripts, and the recorder in a browser."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Browser, Page, expect
+
+from clawsite.accounts.models import User
+from sessions_app.models import Event, Run, Session
+from tests.web.fake_gateway import FakeGateway, Refused
+from tests.web.recordings import record, story, wire_events
+from tests.web.screen import sign_in
+
+pytestmark = pytest.mark.usefixtures("database")
+
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture
+def flight(user: User, session_of: Callable[..., Session]) -> Run:
+    return record(user, session_of(user, "agent:main:talk"))
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def text_of(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def test_the_summary_needs_no_script(user: User, flight: Run) -> None:
+    page = text_of(signed_in(user).get(f"/runs/{flight.pk}/"))
+    for words in (
+        "Compare the two notes",
+        "openai/gpt-5",
+        "$0.0084",
+        "2,400 in, 170 out",
+        "10 s",
+        "1.5 s",
+        "refused by layer agent",
+    ):
+        assert words in page
+    assert "deny entry `write`" in page
+
+
+def test_the_list_has_ones_own_runs_and_pages(user: User, flight: Run, person: Callable[..., User], session_of: Any) -> None:
+    other = person()
+    record(other, session_of(other), "theirs")
+    client = signed_in(user)
+    assert re.findall(r'href="/runs/(\d+)/"', text_of(client.get("/runs/"))) == [str(flight.pk)]
+    assert "None of your runs is in this state" in text_of(client.get("/runs/?status=error"))
+    assert f"/runs/{flight.pk}/" not in text_of(client.get(f"/runs/?before={flight.pk}"))
+    assert [client.get(f"/runs/?{bad}").status_code for bad in ("status=lost", "before=x", "before=9999999999999999999999")] == [
+        404
+    ] * 3
+
+
+def test_a_stranger_finds_no_run_and_nobody_looks_without_signing_in(flight: Run, person: Callable[..., User]) -> None:
+    stranger = signed_in(person())
+    for address in (f"/runs/{flight.pk}/", f"/runs/{flight.pk}/export/", "/runs/99999999999999999999999999/"):
+        assert stranger.get(address).status_code == 404
+        assert Client().get(address).status_code == 302
+
+
+def test_an_operator_sees_how_it_went_and_no_words(flight: Run, person: Callable[..., User]) -> None:
+    operator = signed_in(person("Operator"))
+    page = text_of(operator.get(f"/runs/{flight.pk}/"))
+    assert "refused by layer agent" in page and "not what was said" in page
+    export = text_of(operator.get(f"/runs/{flight.pk}/export/"))
+    for secret in ("Compare the two notes", "notes/one.md", "milk", "Both files"):
+        assert secret not in page and secret not in export
+
+
+def test_the_export_has_the_summary_and_every_event(user: User, flight: Run) -> None:
+    answer = signed_in(user).get(f"/runs/{flight.pk}/export/")
+    assert answer["Content-Disposition"] == f'attachment; filename="run-{flight.pk}.json"'
+    exported = json.loads(answer.content)
+    assert [event["seq"] for event in exported["events"]] == list(range(1, flight.seq + 1))
+    assert (exported["run"]["runId"], exported["attempts"], len(exported["toolCalls"])) == ("k1", 2, 3)
+
+
+def test_a_run_whose_events_are_gone_says_so(user: User, flight: Run) -> None:
+    Event.objects.filter(run=flight).delete()
+    assert "were deleted, as old ones are" in text_of(signed_in(user).get(f"/runs/{flight.pk}/"))
+
+
+@pytest.fixture
+def recorder(page: Page, gateway: FakeGateway, site: str, user: User, flight: Run) -> Page:
+    """The page with the recorder filled, on a desk."""
+    events = wire_events(story())
+    gateway.answers["runs.events"] = lambda asked: answer(events, asked)
+    sign_in(page, site, user)
+    page.goto(f"{site}/runs/{flight.pk}/")
+    expect(page.locator("#place")).to_have_text(f"event {len(events)} of {len(events)}")
+    return page
+
+
+def answer(events: list[dict[str, Any]], asked: dict[str, Any], *, ended: bool = True) -> dict[str, Any]:
+    new = [event for event in events if event["seq"] > asked["afterSeq"]][:20]  # in pages, as long runs come
+    more = bool(new) and new[-1]["seq"] < events[-1]["seq"]
+    return {"id": asked["id"], "runId": "k1", "status": "completed", "ended": ended, "events": new, "more": more}
+
+
+def test_it_opens_at_the_end_with_everything_that_happened(recorder: Page) -> None:
+    story = recorder.locator("#story")
+    expect(story.locator(".call")).to_have_count(3)
+    expect(story.locator(".call").last).to_contain_text("refused")
+    expect(story).to_contain_text("Both files say the same")
+    expect(recorder.locator("#now-state")).to_have_text("done")
+    expect(recorder.locator("#now-tokens")).to_have_text("2,400 in, 170 out")
+    expect(recorder.locator("#now-cost")).to_have_text("$0.0084")
+    assert recorder.locator(".lanes .tool").count() == 3
+    assert recorder.locator(".lanes .fault").count() == 2
+
+
+def test_keys_step_and_jump(recorder: Page) -> None:
+    recorder.locator("#scrub").focus()
+    recorder.keyboard.press("Home")
+    expect(recorder.locator("#place")).to_have_text(re.compile("event 1 of"))
+    expect(recorder.locator("#story .said")).to_have_count(1)
+    expect(recorder.locator("#now-state")).to_have_text("queued")
+    recorder.keyboard.press("ArrowRight")
+    expect(recorder.locator("#now-state")).to_have_text("running")
+    recorder.keyboard.press("t")
+    expect(recorder.locator("#story .call .name")).to_have_text(["read"])
+    expect(recorder.locator("#story .call .args")).to_contain_text("notes/one.md")
+    expect(recorder.locator("#story .call .state")).to_have_text("running")
+    recorder.keyboard.press("t")
+    expect(recorder.locator("#story .call")).to_have_count(2)
+    recorder.keyboard.press("e")
+    expect(recorder.locator("#story .note.bad")).to_contain_text("asked too often")
+    recorder.keyboard.press("ArrowLeft")
+    expect(recorder.locator("#story .note.bad")).to_have_count(0)
+
+
+def test_the_text_of_a_moment_is_what_had_been_said_by_then(recorder: Page) -> None:
+    recorder.locator("#events-stream").select_option("assistant")
+    recorder.locator("#events-list li").nth(1).locator("summary").click()
+    expect(recorder.locator("#events-list li pre:visible")).to_contain_text('"delta": "look "')
+    recorder.locator("#events-list li").nth(1).get_by_role("button", name="Go to this moment").click()
+    expect(recorder.locator("#story .said.open > .text")).to_have_text("I look ")
+    expect(recorder.locator("#story .thought:visible")).to_contain_text("Two notes are meant")
+
+
+def test_it_plays_to_the_end(recorder: Page) -> None:
+    recorder.locator("#speed").select_option("16")
+    recorder.get_by_role("button", name="Play").click()
+    expect(recorder.locator("#play")).to_have_attribute("aria-pressed", "true")
+    expect(recorder.locator("#play")).to_have_attribute("aria-pressed", "false", timeout=20_000)
+    expect(recorder.locator("#now-state")).to_have_text("done")
+
+
+def test_a_click_on_the_lanes_goes_there(recorder: Page) -> None:
+    box = recorder.locator("#lanes").bounding_box()
+    assert box
+    recorder.mouse.click(box["x"] + 2, box["y"] + 8)
+    expect(recorder.locator("#now-state")).to_have_text("queued")
+    recorder.mouse.click(box["x"] + box["width"] * 0.42, box["y"] + 8)
+    expect(recorder.locator("#story .call")).to_have_count(2)
+
+
+def test_a_run_that_goes_on_is_followed_and_stopped(
+    page: Page, gateway: FakeGateway, site: str, user: User, session_of: Callable[..., Session]
+) -> None:
+    run = record(user, session_of(user, "agent:main:talk"), ended=False)
+    known = wire_events(story(ended=False))[:12]
+    gateway.answers["runs.events"] = lambda asked: answer(known, asked, ended=False)
+    sign_in(page, site, user)
+    page.goto(f"{site}/runs/{run.pk}/")
+    expect(page.locator("#place")).to_have_text("event 12 of 12")
+    expect(page.locator("#live")).to_be_visible()
+    known.extend(wire_events(story(ended=False))[12:])
+    gateway.tell("k1", "assistant", messageId="m1", attempt=1, delta="x", offset=0)
+    expect(page.locator("#place")).to_have_text(f"event {len(known)} of {len(known)}")
+    page.get_by_role("button", name="Stop").click()
+    assert gateway.until_asked("chat.abort", 1) == [{"sessionKey": "agent:main:talk", "runId": "k1"}]
+
+
+def test_without_a_socket_for_it_the_stored_run_is_played(
+    page: Page, gateway: FakeGateway, site: str, flight: Run, person: Callable[..., User]
+) -> None:
+    def refuse(asked: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("INVALID_REQUEST", "no", details={"code": "MISSING_SCOPE", "missingScope": "operator.read"})
+
+    gateway.answers["runs.events"] = refuse
+    sign_in(page, site, person("Operator"))
+    page.goto(f"{site}/runs/{flight.pk}/")
+    expect(page.locator("#place")).to_have_text(f"event {flight.seq} of {flight.seq}")
+    expect(page.locator("#story .call")).to_have_count(3)
+    expect(page.locator("#story")).to_contain_text("21 characters")
+    expect(page.locator("#story")).not_to_contain_text("milk")
+
+
+@pytest.mark.parametrize("night", [False, True], ids=["day", "night"])
+def test_a_phone_has_room_for_all_of_it(browser: Browser, site: str, user: User, flight: Run, night: bool) -> None:
+    context = browser.new_context(viewport=PHONE, is_mobile=True, has_touch=True, color_scheme="dark" if night else "light")
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("console", lambda message: "Content Security Policy" in message.text and faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    gateway = FakeGateway(page)
+    gateway.answers["runs.events"] = lambda asked: answer(wire_events(story()), asked)
+    sign_in(page, site, user)
+    for address in (f"{site}/runs/{flight.pk}/", f"{site}/runs/"):
+        page.goto(address)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    context.close()
+    assert faults == []

@@ -1,0 +1,137 @@
+"""The list of conversations against a running installation: two windows in step, search, pin, archive, undo."""
+
+import re
+from typing import Any
+
+from django.db.models import F
+from playwright.sync_api import Locator, Page, expect
+
+from clawsite.accounts.models import User
+from sessions_app.models import SessionMark
+from tests.stack import Stack
+from tests.web.screen import PATIENCE, OpenChat
+
+
+def say(page: Page, text: str) -> None:
+    page.get_by_label("Message", exact=True).fill(text)
+    page.get_by_label("Message", exact=True).press("Enter")
+
+
+def answered(page: Page, text: str | re.Pattern[str] = re.compile(".")) -> None:
+    expect(page.locator(".message.assistant .answer").last).to_have_text(text, timeout=PATIENCE)
+    expect(page.locator("#stop")).to_be_hidden(timeout=PATIENCE)
+
+
+def item(page: Page, title: str) -> Locator:
+    return page.locator("#session-list li").filter(has_text=title)
+
+
+def choose(page: Page, title: str, act: str) -> None:
+    item(page, title).hover()
+    item(page, title).get_by_role("button", name="Actions").click()
+    page.get_by_role("menuitem", name=act).click()
+
+
+def test_the_list_of_another_window_follows(open_chat: OpenChat, page: Page) -> None:
+    first = open_chat("agent:main:followed")
+    second = open_chat("agent:main:elsewhere", page.context.new_page())
+    say(first, "[[tokens=40 delay_ms=50]] count the sheep")
+    expect(item(second, "count the sheep").locator(".mark")).to_have_text("Running", timeout=PATIENCE)
+    answered(first)
+    # It was read where it was shown, so the other window does not call it new.
+    expect(item(second, "count the sheep").locator(".mark")).to_be_hidden(timeout=PATIENCE)
+    choose(first, "count the sheep", "Rename")
+    first.keyboard.type("Sheep")
+    first.keyboard.press("Enter")
+    expect(item(second, "Sheep")).to_be_visible(timeout=PATIENCE)
+    choose(second, "Sheep", "Pin")
+    expect(first.locator("#session-list section:not([hidden]) h2").first).to_have_text("Pinned", timeout=PATIENCE)
+    expect(item(first, "Sheep").locator(".pin")).to_be_visible()
+
+
+def test_an_answer_that_nobody_has_seen_is_new(open_chat: OpenChat, user: User) -> None:
+    page = open_chat("agent:main:unseen")
+    say(page, "[[tokens=10 delay_ms=50]] tell me later")
+    expect(item(page, "tell me later")).to_be_visible(timeout=PATIENCE)
+    page.get_by_role("button", name="New conversation", exact=True).click()
+    expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=PATIENCE)
+    page.reload()
+    expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=PATIENCE)
+    item(page, "tell me later").get_by_role("link").click()
+    answered(page)
+    page.get_by_role("button", name="New conversation", exact=True).click()
+    expect(item(page, "tell me later").locator(".mark")).to_be_hidden()
+    unread = SessionMark.objects.filter(user=user, read_position__lt=F("session__entry_count"))
+    while unread.exists():  # the server has heard of it
+        page.wait_for_timeout(50)
+    page.reload()
+    expect(item(page, "tell me later")).to_be_visible(timeout=PATIENCE)
+    expect(item(page, "tell me later").locator(".mark")).to_be_hidden()
+
+
+def test_search_leads_to_the_message(open_chat: OpenChat) -> None:
+    page = open_chat("agent:main:searched")
+    say(page, '[[text="The zephyr blows over the hills"]] weather')
+    answered(page, re.compile("zephyr"))
+    page.get_by_role("button", name="New conversation", exact=True).click()
+    expect(page.locator(".message")).to_have_count(0)
+    page.get_by_label("Search in all conversations").fill("ZEPHYR hil")
+    hit = page.locator("#found-list a").filter(has_text="Agent")
+    expect(hit.locator("mark")).to_have_text(["zephyr", re.compile("hil")], timeout=PATIENCE)
+    hit.click()
+    expect(page.locator(".message.assistant.pointed-at")).to_contain_text("zephyr", timeout=PATIENCE)
+
+
+def test_a_deleted_conversation_comes_back_whole(open_chat: OpenChat, page: Page) -> None:
+    first = open_chat("agent:demo:undone")
+    say(first, "What can you do?")
+    answered(first, re.compile("demo model"))
+    second = open_chat("agent:demo:beside", page.context.new_page())
+    expect(item(second, "What can you do?")).to_be_visible(timeout=PATIENCE)
+    item(first, "What can you do?").get_by_role("link").focus()
+    first.keyboard.press("Delete")
+    expect(item(first, "What can you do?")).to_have_count(0)
+    expect(item(second, "What can you do?")).to_have_count(0, timeout=PATIENCE)
+    first.get_by_role("button", name="Undo").click()
+    answered(first, re.compile("demo model"))
+    expect(item(second, "What can you do?")).to_be_visible(timeout=PATIENCE)
+
+
+def test_what_is_archived_leaves_the_list_of_every_window(open_chat: OpenChat, page: Page) -> None:
+    first = open_chat("agent:demo:put-away")
+    say(first, "Search my files for hello")
+    answered(first)
+    second = open_chat("agent:demo:beside-it", page.context.new_page())
+    expect(item(second, "Search my files")).to_be_visible(timeout=PATIENCE)
+    choose(first, "Search my files", "Archive")
+    expect(item(second, "Search my files")).to_have_count(0, timeout=PATIENCE)
+    expect(first.locator("#title")).to_have_text(re.compile("Search my files"))  # still shown, with its name
+    first.get_by_role("button", name="Undo").click()
+    expect(item(second, "Search my files")).to_be_visible(timeout=PATIENCE)
+
+
+def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
+    page = open_chat("agent:main:detailed")
+    say(page, '[[tool=glob args={"pattern":"*"}]] look around')
+    answered(page)
+    page.reload()
+    answered(page)
+    page.get_by_role("button", name="Details").click()
+    steps = page.locator("#timeline .label")
+    expect(steps.first).to_have_text("Accepted", timeout=PATIENCE)
+    expect(steps.last).to_have_text("Done")
+    assert "glob" in steps.all_inner_texts()
+    page.locator("#thinking-level").select_option("low")
+    page.reload()
+    expect(page.locator("#thinking-level")).to_have_value("low", timeout=PATIENCE)
+    expect(page.locator("#usage")).to_contain_text("tokens")
+
+
+def test_who_may_read_all_conversations_lists_their_own(live: Stack, person: Any, session_of: Any, page: Page) -> None:
+    session_of(person(), "agent:main:secret-plan")
+    auditor = person("User", "Auditor")
+    session_of(auditor, "agent:main:own-plan")
+    live.sign_in(page, auditor)
+    page.goto(live.url)
+    expect(page.locator("#session-list li[data-key='agent:main:own-plan']")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#session-list li[data-key='agent:main:secret-plan']")).to_have_count(0)

@@ -1,0 +1,80 @@
+"""Thinking, tools and files of a message on the page."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.web.fake_gateway import FakeGateway
+from tests.web.screen import begin, stored_message
+
+
+def test_thinking_has_a_clock_and_then_its_duration(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
+    summary = opened.locator(".thinking summary")
+    expect(summary).to_have_text(re.compile(r"Thinking\s+[1-9] s"))
+    frame = gateway.note("r1", "assistant", messageId="m1", attempt=1, delta="So", offset=0)
+    frame["payload"]["ts"] = 1 + 4200
+    gateway.deliver(frame)
+    expect(summary).to_have_text(re.compile(r"Thought for\s+4\.2 s"))
+
+
+def test_a_tools_output_is_shown_while_it_runs_and_folded_afterwards(opened: Page, gateway: FakeGateway) -> None:
+    lines = [f"line {n}" for n in range(100)]
+    begin(gateway)
+    gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make", "env": {"A": 1}})
+    card = opened.locator(".tool")
+    expect(card.locator(".about")).to_have_text("make")
+    gateway.tell("r1", "tool", phase="update", name="exec", toolCallId="c1", partialResult="\n".join(lines[:50]))
+    expect(card.locator(".result pre")).to_be_visible()
+    expect(card.locator(".result pre")).to_contain_text("line 49")
+    expect(card.locator(".result pre")).not_to_contain_text("line 9\n")
+    result = {"content": [{"type": "text", "text": "\n".join(lines)}], "details": {}}
+    frame = gateway.note(
+        "r1", "tool", phase="result", name="exec", toolCallId="c1", isError=False, result=result, meta={"verdict": "allowed"}
+    )
+    frame["payload"]["ts"] = 1 + 2300
+    gateway.deliver(frame)
+    expect(card.locator("h3")).to_have_text(re.compile(r"exec\s+make\s+done\s+allowed\s+2\.3 s"))
+    expect(card.locator(".result")).to_be_hidden()
+    card.locator("summary").press("Enter")
+    expect(card.locator(".arguments")).to_contain_text('"A": 1')
+    expect(card.locator(".result pre")).not_to_contain_text("line 60")
+    card.get_by_role("button", name="Show all 100 lines").click()
+    expect(card.locator(".result pre")).to_contain_text("line 99")
+
+
+def test_a_refused_call_names_the_layer_and_the_reason(stored: Callable[..., Page]) -> None:
+    call = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "rm"}}
+    refused = {
+        "verdict": {"allowed": False, "layer": "agent", "why": "denied"},
+        "isError": True,
+        "toolCallId": "c1",
+        "toolName": "exec",
+    }
+    page = stored(
+        [
+            stored_message("user", "Hi", 1),
+            {**stored_message("assistant", "", 1), "content": [call]},
+            {**stored_message("toolResult", "exec is not allowed here: the agent may not", 1), **refused},
+        ]
+    )
+    expect(page.locator(".tool .verdict")).to_have_text("refused by agent")
+    expect(page.locator(".tool .why")).to_be_visible()
+    expect(page.locator(".tool .why")).to_contain_text("the agent may not")
+
+
+def test_images_are_shown_and_files_are_linked(stored: Callable[..., Page], chat: Page) -> None:
+    chat.route("**/attachments/a1/", lambda route: route.fulfill(status=200, content_type="image/png", body=b""))
+    question = stored_message("user", "Look", 1)
+    question["content"] += [
+        {"type": "image", "attachmentId": "a1", "mimeType": "image/png", "name": "cat.png", "size": 10},
+        {"type": "file", "attachmentId": "a2", "mimeType": "application/pdf", "name": "report.pdf", "size": 183_000},
+        {"type": "image", "attachmentId": "a3", "mimeType": "image/svg+xml", "name": "x.svg", "size": 10},
+    ]
+    page = stored([question])
+    expect(page.get_by_role("img", name="cat.png")).to_have_attribute("src", re.compile(r"/attachments/a1/$"))
+    expect(page.get_by_role("link", name="report.pdf 183 kB")).to_have_attribute("href", "/attachments/a2/")
+    expect(page.get_by_role("link", name="x.svg")).to_be_visible()  # never drawn, only offered
+    assert page.locator("#log img").count() == 1
