@@ -58,9 +58,12 @@ class CommandLauncher:
 
 
 class Installation:
-    """Clawsite as its users start it: `serve` on SQLite, or two `web` and two `worker` processes on PostgreSQL and Redis."""
+    """Clawsite as its users start it: `serve` on SQLite, or two `web` and two `worker` processes on PostgreSQL and Redis.
 
-    def __init__(self, database: str = "sqlite") -> None:
+    `program` is the module that plays the model, and `model` the name it is asked by.
+    """
+
+    def __init__(self, database: str = "sqlite", *, program: str = "tests.fake_llm", model: str = "openai/fake-1") -> None:
         self.database = database
         self.home = Path(tempfile.mkdtemp(prefix="clawsite-bench-"))
         self.log = self.home / "processes.log"
@@ -73,7 +76,7 @@ class Installation:
             "CLAWSITE_HOME": str(self.home / "state"),
             "CLAWSITE_PORT": str(ports[0]),
             "CLAWSITE_GATEWAY_TOKEN": TOKEN,
-            "CLAWSITE_MODEL": "openai/fake-1",
+            "CLAWSITE_MODEL": model,
             "OPENAI_API_KEY": "bench",
             "OPENAI_BASE_URL": f"{self.llm}/v1",
         }
@@ -81,9 +84,7 @@ class Installation:
         if database == "postgres":
             self.env |= {"DATABASE_URL": services.start_postgres(), "REDIS_URL": services.start_redis()}
             commands = [[*MANAGE, "web", "--port", str(port)] for port in ports] + [[*MANAGE, "worker"]] * 2
-        self._model = CommandLauncher(
-            [sys.executable, "-m", "tests.fake_llm", "--port", str(self._llm_port)], log=self.log, env=self.env
-        )
+        self._model = CommandLauncher([sys.executable, "-m", program, "--port", str(self._llm_port)], log=self.log, env=self.env)
         self.launcher = CommandLauncher(*commands, log=self.log, env=self.env)
 
     def open(self) -> list[int]:

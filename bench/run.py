@@ -7,6 +7,7 @@
 
 First what the machine does without us, then the suites. Exit code 1 when a promise is not kept. Other suites (http, faults,
 crash, approval) and other gateways: python -m bench.gateway --help. Queues: python -m bench.queue_bench --help.
+Pages in a browser: python -m bench.browser --help.
 """
 
 import argparse

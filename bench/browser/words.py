@@ -1,0 +1,99 @@
+"""What is read and streamed: answers with headings, lists, tables, code and sums, as models write them.
+
+The model (model.py) answers "Write 2000 words at 100 a second." with so many, at that pace.
+"""
+
+import datetime as dt
+import io
+import itertools
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from agents.providers.scripted import says
+from bench.told_model import Reply, reply
+
+if TYPE_CHECKING:
+    from clawsite.accounts.models import User
+
+ORDER = re.compile(r"Write (\d+) words at (\d+) a second\.")
+
+SECTION = """\
+## {n}. How the queue keeps its order
+
+A worker **claims** a run with one statement, and only the one that holds the *lease* may write. See
+[the notes](https://example.org/notes) and `sessions_app/queue.py` for what happens when it dies in between.
+
+- A lease lasts 20 seconds and is renewed every 5.
+- Whoever comes second finds the row taken:
+  - it looks for another session,
+  - or sleeps until it is woken.
+- Nothing is lost, since every step is stored before the next begins.
+
+| step | rows | milliseconds | note |
+|---|---:|---:|---|
+| claim | 1 | 0.4 | one statement |
+| append | 3 | 1.1 | events, entry, counters |
+| finish | 2 | 0.7 | in the same transaction |
+
+```python
+def claim(worker: str, now: float) -> Run | None:
+    \"\"\"The oldest run whose session is free, or None.\"\"\"
+    for row in candidates(limit=16):
+        if taken(row.session_id):
+            continue
+        run = Run.objects.filter(pk=row.pk, status="accepted").update(worker=worker, lease_until=now + 20.0)
+        if run:
+            return Run.objects.get(pk=row.pk)
+    return None
+```
+
+1. First the lane is locked.
+2. Then its sessions are counted.
+3. Then one is picked, oldest first.
+
+> The order within a session is kept even when two workers race, because the lock is the session's.
+
+"""
+
+
+def markdown(words: int) -> str:
+    """So many words of it, ending wherever that is."""
+    text = "".join(SECTION.format(n=n) for n in range(1, words // len(SECTION.split()) + 2))
+    return "".join(itertools.islice(re.findall(r"\s*\S+", text), words))
+
+
+def question(words: int, pace: int) -> str:
+    return f"Write {words} words at {pace} a second."
+
+
+def reply_to(asked: str) -> Reply:
+    found = ORDER.fullmatch(asked)
+    if found is None:
+        raise ValueError(f"not an order: {asked!r}")
+    return reply(says(markdown(int(found[1]))), pace=1 / int(found[2]))
+
+
+def session_of(user: "User", name: str, messages: int) -> tuple[str, str]:
+    """A conversation of so many messages, every other one an answer of about 150 words; -> its key and its last message's id."""
+    from sessions_app.transcript_transfer import import_transcript
+
+    key = f"agent:main:{name}"
+    import_transcript(user, key, io.BytesIO(b"".join(_lines(key, name, messages))))
+    return key, f"{name}-{messages}"
+
+
+def _lines(key: str, name: str, messages: int) -> Iterator[bytes]:
+    from sessions_app.transcript_jsonl import Entry, Header, entry_line, header_line
+
+    began = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=messages)
+    yield header_line(Header(key=key, agent="main", session_id="", created_at=began, title=f"{messages} messages"))
+    text, parent = markdown(150), None
+    for number in range(1, messages + 1):
+        role = "assistant" if number % 2 == 0 else "user"
+        words = text if role == "assistant" else f"Question {number}: what happens when two workers race for the same session?"
+        meta = {"model": "openai/fake-1", "usage": {"input": 900, "output": 150}} if role == "assistant" else {}
+        moment = began + dt.timedelta(minutes=number)
+        entry = Entry("message", f"{name}-{number}", moment, role, [{"type": "text", "text": words}], words, meta)
+        yield entry_line(entry, parent)
+        parent = entry.id
