@@ -156,12 +156,12 @@ def test_errors_in_the_chat_are_told_in_chinese_first(page: Page, site: str, gat
     refusals = [
         (
             Refused("QUEUE_FULL", "100 of your runs are still waiting"),
-            "未发送：您已有太多消息在等待（100 of your runs are still waiting）",
+            "未发送：你已有太多消息在等待（100 of your runs are still waiting）",
         ),
         (Refused("CONFLICT", "stop it", details={"code": "RUN_UNFINISHED"}), "未发送：智能体仍在工作。请先停止它。"),
         (
             Refused("INVALID_REQUEST", "x", details={"code": "UNKNOWN_COMMAND", "command": "/modle", "meant": "/model"}),
-            "未发送：没有命令 /modle；您是指 /model 吗？如果要作为文字发送，请以空格开头",
+            "未发送：没有命令 /modle；你是指 /model 吗？如果要作为文字发送，请以空格开头",
         ),
         (
             Refused("INVALID_REQUEST", "x", details={"code": "UNKNOWN_MODEL", "model": "gpt", "near": ["openai/gpt-5"]}),

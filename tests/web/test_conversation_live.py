@@ -77,7 +77,8 @@ def test_a_fork_holds_what_was_said_until_there_and_goes_on_by_itself(open_chat:
     expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
     assert page.url != before
     ask(page, says("elsewhere"), "elsewhere")
-    page.get_by_role("button", name="Answer again").first.click()  # of a message that was copied
+    page.get_by_role("button", name="Answer again").first.click()  # of a message that was copied; what follows goes
+    page.locator(".editor textarea").press("Enter")
     expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
     page.goto(before)
     expect(answers(page)).to_have_text(["one", "two"], timeout=PATIENCE)
