@@ -13,7 +13,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
 _django = get_asgi_application()
 
 from clawsite.gateway import runtime  # noqa: E402  # models can be imported only now
-from clawsite.web.body_limit import within_limit  # noqa: E402
+from clawsite.web.body_limit import within_limit  # noqa: E402  # it knows models too
 from clawsite.ws import GatewayConsumer  # noqa: E402
 
 SOCKETS = ("/ws", "/ws/", "/")  # OpenClaw's clients dial the bare origin

@@ -110,7 +110,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
     def around(self, row: User) -> Iterable[Around]:
         # By name: sessions and runs are tables of a layer above this one.
         for label, relation in ((_("Sessions"), "claw_sessions"), (_("Runs"), "claw_runs")):
-            yield Around(label, User._meta.get_field(relation).related_model, {"owner": row.pk})  # type: ignore[arg-type]
+            yield Around(label, User._meta.get_field(relation).related_model, {"owner": row.pk})  # type: ignore[arg-type]  # a model, not "self"
         yield Around(_("Access tokens"), AccessToken, {"user": row.pk})
         yield Around(_("Signed-in browsers"), BrowserSession, {"user": row.pk})
 

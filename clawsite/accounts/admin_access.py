@@ -96,7 +96,7 @@ class AccessTokenAdmin(ClawAdmin):
     def response_add(self, request: HttpRequest, obj: AccessToken, post_url_continue: str | None = None) -> HttpResponse:
         # Shown in this answer and not as a message, which would travel in a cookie first.
         context = {**self.admin_site.each_context(request), "title": _("Token issued"), "token": obj}
-        context["secret"] = request.issued_secret  # type: ignore[attr-defined]
+        context["secret"] = request.issued_secret  # type: ignore[attr-defined]  # as above
         return TemplateResponse(request, "admin/accounts/token_issued.html", context, headers={"Cache-Control": "no-store"})
 
     @confirmed(

@@ -28,7 +28,7 @@ class User(AbstractUser):
 
     # One name, as its owner writes it: not everybody has a first and a last one, nor in that order.
     first_name = None  # type: ignore[assignment]  # how Django takes a field of an abstract model away
-    last_name = None  # type: ignore[assignment]
+    last_name = None  # type: ignore[assignment]  # likewise
     display_name = models.CharField(_("display name"), max_length=150, blank=True)
     language = models.CharField(_("language"), max_length=16, blank=True, help_text=_("Empty: what the browser asks for."))
     theme = models.CharField(_("theme"), max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
