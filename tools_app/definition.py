@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 DEFAULT_TIMEOUT_S = 120.0
 # What every provider takes as a function name; upper case is left out because policy entries ignore case.
@@ -26,6 +26,14 @@ class ToolArgs(BaseModel):
     """Base of every tool's arguments. An unknown argument is an error the model is told, not a silent loss."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class BadArguments(Exception):
+    """The arguments do not fit the tool's parameters: (place, what is wrong with it) for each fault."""
+
+    def __init__(self, faults: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{place}: {words}" for place, words in faults))
+        self.faults = faults
 
 
 class ToolFailed(Exception):
@@ -122,6 +130,7 @@ class ToolEnv:
 
 
 A = TypeVar("A", bound=ToolArgs)
+Check = Callable[[dict[str, Any]], Any]  # arguments as the model sent them -> what `perform` takes; or BadArguments
 Execute = Callable[[A, Call], Awaitable[ToolResult]]
 
 
@@ -132,8 +141,9 @@ class Tool:
     name: str
     description: str
     parameters: dict[str, Any]
-    args: type[ToolArgs]
+    check: Check
     read_only: bool
+    idempotent: bool
     timeout_s: float
     perform: Callable[[Any, Call], Awaitable[ToolResult]]
 
@@ -143,31 +153,47 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolFactory:
-    """A declared tool. `create` makes it for one run, or gives None when it has no place there."""
+    """A declared tool. `create` makes it for one run, or gives None when it has no place there.
+
+    `idempotent` promises that doing it twice is as good as once: after a time-out it is tried once more.
+    """
 
     name: str
+    label: str  # for people
     group: str
     description: str
     parameters: dict[str, Any]
-    args: type[ToolArgs]
-    read_only: bool
-    owner_only: bool
-    timeout_s: float
+    check: Check
     make: Callable[[ToolEnv], Callable[[Any, Call], Awaitable[ToolResult]] | None]
+    read_only: bool = False
+    idempotent: bool = False
+    owner_only: bool = False
+    timeout_s: float = DEFAULT_TIMEOUT_S
 
     def create(self, env: ToolEnv) -> Tool | None:
         perform = self.make(env)
         if perform is None:
             return None
-        return Tool(self.name, self.description, self.parameters, self.args, self.read_only, self.timeout_s, perform)
+        return Tool(
+            self.name,
+            self.description,
+            self.parameters,
+            self.check,
+            self.read_only,
+            self.idempotent,
+            self.timeout_s,
+            perform,
+        )
 
 
 def tool(
     name: str,
     *,
     args: type[A],
+    label: str = "",
     group: str = "",
     read_only: bool = False,
+    idempotent: bool = False,
     owner_only: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> Callable[[Callable[[ToolEnv], Execute[A] | None]], ToolFactory]:
@@ -179,9 +205,32 @@ def tool(
             raise TypeError(f"{name!r} is no tool name: lower-case letters, digits and _, at most 64")
         if not description:
             raise TypeError(f"the factory of tool {name} needs a docstring: the model reads it")
-        return ToolFactory(name, group, description, json_schema(args), args, read_only, owner_only, timeout_s, make)
+        return ToolFactory(
+            name=name,
+            label=label or name.replace("_", " ").capitalize(),
+            group=group,
+            description=description,
+            parameters=json_schema(args),
+            check=checked_by(args),
+            make=make,
+            read_only=read_only,
+            idempotent=idempotent,
+            owner_only=owner_only,
+            timeout_s=timeout_s,
+        )
 
     return declare
+
+
+def checked_by(args: type[ToolArgs]) -> Check:
+    def check(arguments: dict[str, Any]) -> ToolArgs:
+        try:
+            return args.model_validate(arguments)
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_context=False, include_input=False)
+            raise BadArguments([(".".join(map(str, each["loc"])), each["msg"]) for each in faults]) from None
+
+    return check
 
 
 def json_schema(args: type[BaseModel]) -> dict[str, Any]:

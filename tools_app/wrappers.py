@@ -10,10 +10,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from tools_app.authorize import AuthorizedCall
-from tools_app.definition import Call, ImageBlock, TextBlock, Tool, ToolFailed, ToolResult, text_result
+from tools_app.definition import BadArguments, Call, ImageBlock, TextBlock, Tool, ToolFailed, ToolResult, text_result
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +27,8 @@ async def perform(authorized: AuthorizedCall, call: Call) -> ToolResult:
         raise TypeError("only an authorised call can run")
     tool = authorized.tool
     try:
-        args = tool.args.model_validate(authorized.ref.arguments)
-    except ValidationError as error:
+        args = tool.check(authorized.ref.arguments)
+    except BadArguments as error:
         return tidy(text_result(_argument_errors(tool, error), details={"code": "invalid_arguments"}, is_error=True))
     limit = asyncio.timeout(tool.timeout_s)
     try:
@@ -48,11 +46,8 @@ async def perform(authorized: AuthorizedCall, call: Call) -> ToolResult:
         return text_result(f"the tool failed unexpectedly ({type(error).__name__})", details={"code": "tool_failed"}, is_error=True)
 
 
-def _argument_errors(tool: Tool, error: ValidationError) -> str:
-    problems = []
-    for each in error.errors(include_url=False, include_context=False)[:MAX_ARGUMENT_ERRORS]:
-        place = ".".join(str(part) for part in each["loc"]) or "arguments"
-        problems.append(f"`{place}`: {each['msg']}")
+def _argument_errors(tool: Tool, error: BadArguments) -> str:
+    problems = [f"`{place or 'arguments'}`: {words}" for place, words in error.faults[:MAX_ARGUMENT_ERRORS]]
     names = ", ".join(f"`{name}`" for name in tool.parameters["properties"]) or "none"
     return f"invalid arguments for `{tool.name}`: {'; '.join(problems)}. It did not run. Its arguments are: {names}."
 
