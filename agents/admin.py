@@ -71,7 +71,7 @@ class AgentAdmin(ClawAdmin):
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
-        own = ToolPolicy.objects.filter(scope=ToolPolicy.Scope.AGENT, subject=OuterRef("pk")).values("profile")
+        own = ToolPolicy.objects.filter(scope=ToolPolicy.Scope.AGENT, subject=OuterRef("pk"), provider="").values("profile")
         agents: QuerySet[Agent] = super().get_queryset(request)
         return agents.annotate(own_profile=Subquery(own))
 

@@ -19,12 +19,12 @@ from agents.providers import prices
 from agents.providers.base import ProviderError
 from agents.providers.catalog import DEMO_MODEL, VIA_LITELLM, available_models, resolve_model
 from agents.providers.endpoints import ENDPOINTS, LITELLM_KEYS
-from clawsite.infra.errors import ClawError
 from sessions_app.sessions import THINKING_LEVELS
 from tools_app import policies
-from tools_app.admin import LISTS, EntriesField
+from tools_app.admin import EntriesField
 from tools_app.policy.catalog import PROFILES
-from tools_app.policy.rules import RuleRow
+from tools_app.policy.rules import LISTS, RuleRow
+from tools_app.policy_checks import faults_of, normal_form
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.forms import Select, TextInput
@@ -128,12 +128,10 @@ class AgentToolsForm(AgentForm):
         cleaned = super().clean() or self.cleaned_data
         slug = cleaned.get("slug") or self.instance.slug
         if slug and "profile" in cleaned and not set(LISTS) & set(self.errors):
-            try:
-                cleaned["rule"] = policies.checked_rule(
-                    scope="agent", subject=slug, profile=cleaned["profile"], **{name: cleaned[name] for name in LISTS}
-                )
-            except ClawError as error:
-                raise ValidationError(error.message) from error
+            rule = normal_form(scope="agent", subject=slug, profile=cleaned["profile"], **{name: cleaned[name] for name in LISTS})
+            for fault in faults_of(rule):
+                self.add_error(fault.field if fault.field in self.fields else None, fault.words)
+            cleaned["rule"] = rule
         return cleaned
 
     def policy_wanted(self) -> RuleRow | None:

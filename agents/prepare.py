@@ -23,7 +23,7 @@ from sessions_app.queue import Claimed
 from sessions_app.transcript import PastEntry, model_history
 from tools_app.definition import ToolEnv
 from tools_app.policies import current_rules
-from tools_app.policy.query import PolicyQuery
+from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules
 from tools_app.toolset import Toolset, build_toolset
 
@@ -55,9 +55,7 @@ async def prepare(claimed: Claimed) -> RunPlan:
         run_pk=claimed.pk,
         model=model.display,
     )
-    is_owner = claimed.owner_id == claimed.session_owner_id
-    query = PolicyQuery(agent=agent.slug, is_owner=is_owner, is_subagent=parse_key(claimed.session_key).is_subagent)
-    toolset = build_toolset(env, query, rules)
+    toolset = build_toolset(env, policy_query(claimed, agent, model), rules)
     # 5 load history
     brought = await gather(claimed, entries, workspace, takes_images=takes_images(model.display))
     history = tuple(message_of(entry, brought) for entry in entries)
@@ -79,6 +77,21 @@ def _load(claimed: Claimed) -> tuple[Agent, Path, PolicyRules, Sequence[PastEntr
     agent = selectors.find_agent(claimed.agent)
     workspace = workspace_of(agent, claimed.session_owner_id)  # touches the disk, so it belongs on this thread too
     return agent, workspace, current_rules(), model_history(claimed.session_id, claimed.generation, claimed.pk)
+
+
+def policy_query(claimed: Claimed, agent: Agent, model: ResolvedModel) -> PolicyQuery:
+    """Who asks, where, and with which model: what the nine layers are asked about every tool of the run."""
+    key = parse_key(claimed.session_key)
+    return PolicyQuery(
+        agent=agent.slug,
+        is_owner=claimed.owner_id == claimed.session_owner_id,
+        is_subagent=key.is_subagent,
+        provider=model.provider,
+        model=model.model,
+        channel=key.channel,
+        group=key.group,
+        sender=Sender(**claimed.options.get("sender", {})),
+    )
 
 
 def message_of(entry: PastEntry, brought: Brought = NOTHING) -> Message:

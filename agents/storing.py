@@ -56,7 +56,8 @@ class Store:
         return decided
 
     async def decide(self, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
-        decided: dict[str, Authorization] = await self._write(_decide, calls, plan)
+        """Decide calls that an earlier owner left undone: the policy may have changed since."""
+        decided: dict[str, Authorization] = await self._write(_decide_again, calls, plan)
         return decided
 
     async def unreadable(self, call: ToolCallAsked, result: ToolResult) -> None:
@@ -124,6 +125,11 @@ def _reply(
     queue.step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
     outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=claimed.channel, payloads=[{"text": message.text}])
     return {}
+
+
+def _decide_again(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
+    queue.step(claimed)  # the fence: a decision alone would pass it, and undo what the next owner has done by now
+    return _decide(claimed, calls, plan)
 
 
 def _decide(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:

@@ -56,6 +56,10 @@ class SessionKey:
         return self.rest[0] if self.kind in ("dm", "group") else ""
 
     @property
+    def group(self) -> str:
+        return self.rest[2] if self.kind == "group" else ""
+
+    @property
     def thread(self) -> str:
         return self.rest[-1] if len(self.rest) >= 2 and self.rest[-2] == "thread" else ""
 

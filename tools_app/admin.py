@@ -13,13 +13,12 @@ from django.utils.translation import gettext_lazy as _
 from clawsite.accounts.models import User
 from clawsite.infra.admin_base import Around, ClawAdmin, ReadOnlyAdmin
 from clawsite.infra.admin_display import EMPTY, link_column, link_to
-from clawsite.infra.errors import ClawError
 from sessions_app.models import ToolCall
 from tools_app import policies
 from tools_app.models import PolicyVersion, ToolPolicy
 from tools_app.policy.catalog import PROFILES
-
-LISTS = ("allow", "deny", "also_allow")
+from tools_app.policy.rules import LISTS, PLACE
+from tools_app.policy_checks import faults_of, normal_form
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.forms import Select, Textarea
@@ -58,7 +57,7 @@ class ToolPolicyForm(PolicyModelForm):
 
     class Meta:
         model = ToolPolicy
-        fields = ["scope", "subject", "profile", *LISTS]
+        fields = [*PLACE, "profile", *LISTS]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -69,11 +68,10 @@ class ToolPolicyForm(PolicyModelForm):
         cleaned = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
-        given = {name: cleaned.get(name, getattr(self.instance, name)) for name in ("scope", "subject", "profile", *LISTS)}
-        try:
-            rule = policies.checked_rule(**given)
-        except ClawError as error:
-            raise ValidationError(error.message) from error
+        given = {name: cleaned.get(name, getattr(self.instance, name)) for name in (*PLACE, "profile", *LISTS)}
+        rule = normal_form(**given)
+        for fault in faults_of(rule):
+            self.add_error(fault.field if fault.field in self.fields else None, fault.words)
         # In normal form before Django looks for a second row: " Main" is the agent main.
         cleaned |= {name: value for name, value in rule.to_json().items() if name in cleaned}
         seen = cleaned.get("seen_version")
@@ -93,14 +91,14 @@ class ToolPolicyAdmin(ClawAdmin):
     list_filter = ["scope", "profile"]
     search_fields = ["subject", "profile"]
     ordering = ["scope", "subject"]
-    fields = ["scope", "subject", "profile", *LISTS, "seen_version"]
+    fields = [*PLACE, "profile", *LISTS, "seen_version"]
 
     @admin.display(description=_("subject"), ordering="subject")
     def subject_link(self, policy: ToolPolicy) -> str:
         return link_to("agents", "agent", policy.subject, policy.subject) if policy.scope == ToolPolicy.Scope.AGENT else EMPTY
 
     def get_readonly_fields(self, request: HttpRequest, obj: ToolPolicy | None = None) -> list[str]:
-        return ["scope", "subject"] if obj else []
+        return [*PLACE] if obj else []
 
     def save_model(self, request: HttpRequest, obj: ToolPolicy, form: Any, change: bool) -> None:
         rule = obj.as_rule().to_json()
@@ -108,7 +106,7 @@ class ToolPolicyAdmin(ClawAdmin):
         obj.pk = saved.pk
 
     def delete_model(self, request: HttpRequest, obj: ToolPolicy) -> None:
-        policies.delete_policy(scope=obj.scope, subject=obj.subject, changed_by=_editor(request))
+        policies.delete_policy(**{name: getattr(obj, name) for name in PLACE}, changed_by=_editor(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ToolPolicy]) -> None:
         for policy in queryset:

@@ -1,7 +1,6 @@
 """Reading and changing the tool policy. A change and its version commit together; agents have no way in here."""
 
 import functools
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,12 +15,11 @@ from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from sessions_app import sql
 from tools_app import registry
-from tools_app.models import PolicyVersion, ToolPolicy
-from tools_app.policy.catalog import PROFILES
-from tools_app.policy.matcher import normalise
-from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
+from tools_app.policy.expectations import Broken, broken
+from tools_app.policy.rules import PLACE, PolicyRules, RuleRow
+from tools_app.policy_checks import checked_rule
 
-SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 # A new installation: the default agent may code, any other one can ask for its status.
 FIRST_RULES = (RuleRow("global", profile="minimal"), RuleRow("agent", "main", profile="coding"))
 
@@ -44,81 +42,59 @@ def rules_at(number: int) -> PolicyRules:
     found = PolicyVersion.objects.filter(number=number).first()
     if found is None:
         raise NotFound(f"there is no policy version {number}")
-    return _rules_of(found)
-
-
-def _rules_of(version: PolicyVersion) -> PolicyRules:
-    return PolicyRules.from_snapshot(version.number, version.snapshot)
+    return PolicyRules.from_snapshot(found.number, found.snapshot)
 
 
 @transaction.atomic
-def save_policy(
-    *,
-    scope: str,
-    subject: str = "",
-    profile: str = "",
-    allow: Iterable[str] = (),
-    deny: Iterable[str] = (),
-    also_allow: Iterable[str] = (),
-    changed_by: User | None = None,
-    expected_version: int | None = None,
-) -> ToolPolicy:
-    """Create or replace the policy of one scope and subject. With `expected_version`, only if nothing changed since."""
-    rule = checked_rule(scope=scope, subject=subject, profile=profile, allow=allow, deny=deny, also_allow=also_allow)
+def save_policy(*, changed_by: User | None = None, expected_version: int | None = None, **fields: Any) -> ToolPolicy:
+    """Create or replace the policy of one place (fields of `RuleRow`). With `expected_version`, only if nothing changed since."""
+    rule = checked_rule(**fields)
     number = _next_number(expected_version)
     values = rule.to_json()
-    policy, _created = ToolPolicy.objects.update_or_create(
-        scope=values.pop("scope"), subject=values.pop("subject"), defaults=values
-    )
-    _keep_version(number, changed_by)
+    place = {name: values.pop(name) for name in PLACE}
+    policy, _created = ToolPolicy.objects.update_or_create(**place, defaults=values)
+    _publish(number, changed_by, f"saved {rule.key}")
     return policy
 
 
 @transaction.atomic
-def delete_policy(*, scope: str, subject: str = "", changed_by: User | None = None) -> None:
+def delete_policy(*, changed_by: User | None = None, expected_version: int | None = None, **place: Any) -> None:
     """Take a policy away. Without the global one, agents that have no profile are minimal."""
-    number = _next_number(expected_version=None)
-    deleted, _by_model = ToolPolicy.objects.filter(scope=scope, subject=subject).delete()
+    number = _next_number(expected_version)
+    row = RuleRow(**place)
+    deleted, _by_model = ToolPolicy.objects.filter(**{name: getattr(row, name) for name in PLACE}).delete()
     if not deleted:
         raise NotFound(_("there is no such policy any more"))
-    _keep_version(number, changed_by)
+    _publish(number, changed_by, f"deleted {row.key}")
 
 
-def checked_rule(
-    *, scope: str, subject: str, profile: str, allow: Iterable[str], deny: Iterable[str], also_allow: Iterable[str]
-) -> RuleRow:
-    """The rule in normal form. InvalidRequest names whatever could not mean what its writer intended."""
-    subject, profile = subject.strip().lower(), profile.strip().lower()
-    if scope not in ToolPolicy.Scope.values:
-        raise InvalidRequest(
-            _("scope “%(scope)s” is unknown: use one of %(known)s") % {"scope": scope, "known": ", ".join(ToolPolicy.Scope.values)}
-        )
-    if scope == ToolPolicy.Scope.GLOBAL and subject:
-        raise InvalidRequest(_("the global policy has no subject"))
-    if scope == ToolPolicy.Scope.AGENT and not SLUG.fullmatch(subject):
-        raise InvalidRequest(
-            _("“%(subject)s” is no agent's slug: lower-case letters, digits, - and _, at most 64") % {"subject": subject}
-        )
-    if profile and profile not in PROFILES:
-        raise InvalidRequest(
-            _("profile “%(profile)s” is unknown: use one of %(known)s") % {"profile": profile, "known": ", ".join(PROFILES)}
-        )
-    lists = (tuple(dict.fromkeys(_checked_entry(entry) for entry in entries)) for entries in (allow, deny, also_allow))
-    return RuleRow(scope, subject, profile, *lists)
+def restore_version(number: int, *, changed_by: User | None = None, expected_version: int | None = None) -> int:
+    """Make the rows of an earlier version the rows of a new one; -> its number. What was in between stays in the history."""
+    return _replace_all(rules_at(number).rows, f"restored version {number}", changed_by, expected_version)
 
 
-def _checked_entry(entry: str) -> str:
-    name = normalise(entry)
-    if not name:
-        raise InvalidRequest(_("an entry is blank"))
-    if "*" in name[:-1]:
-        raise InvalidRequest(_("entry “%(entry)s”: `*` may only stand at the end") % {"entry": entry})
-    if not name.endswith("*") and not registry.installed().knows(name):
-        raise InvalidRequest(
-            _("entry “%(entry)s” is no tool, group or plugin; a group is written `group:fs`, a family of tools `sessions_*`")
-            % {"entry": entry}
-        )
-    return name
+def replace_policies(rows: Iterable[RuleRow], *, changed_by: User | None = None, expected_version: int | None = None) -> int:
+    """All rows at once, as from a file; -> the number of the new version. Each row is checked as if it were typed."""
+    checked = [checked_rule(**row.to_json()) for row in rows]
+    if twice := {row.key for row in checked if sum(other.place == row.place for other in checked) > 1}:
+        raise InvalidRequest(_("these stand there twice: %(keys)s") % {"keys": ", ".join(sorted(twice))})
+    return _replace_all(checked, "imported", changed_by, expected_version)
+
+
+@transaction.atomic
+def _replace_all(rows: Iterable[RuleRow], change: str, changed_by: User | None, expected_version: int | None) -> int:
+    number = _next_number(expected_version)
+    ToolPolicy.objects.all().delete()
+    ToolPolicy.objects.bulk_create([ToolPolicy(**row.to_json()) for row in rows])
+    _publish(number, changed_by, change)
+    return number
+
+
+def broken_tests(rules: PolicyRules) -> list[Broken]:
+    """The policy tests that do not hold under these rules."""
+    known = registry.installed()
+    expectations = [test.as_expectation() for test in PolicyTest.objects.all()]
+    return broken(expectations, rules, known.nameable, known.plugin_names)
 
 
 def _next_number(expected_version: int | None) -> int:
@@ -134,10 +110,21 @@ def _next_number(expected_version: int | None) -> int:
     return number + 1
 
 
-def _keep_version(number: int, changed_by: User | None) -> None:
-    rows = tuple(policy.as_rule() for policy in ToolPolicy.objects.order_by("scope", "subject"))
-    snapshot = PolicyRules(number, rows).snapshot()
-    PolicyVersion.objects.create(number=number, created_at=clock.now(), changed_by=changed_by, snapshot=snapshot)
+def _publish(number: int, changed_by: User | None, change: str) -> None:
+    """Keep the rows as a version, unless a policy test breaks: then nothing has happened."""
+    rows = tuple(policy.as_rule() for policy in ToolPolicy.objects.order_by(*PLACE))
+    rules = PolicyRules(number, rows)
+    if faults := broken_tests(rules):
+        raise InvalidRequest(" ".join(broken_words(fault) for fault in faults))
+    PolicyVersion.objects.create(
+        number=number, created_at=clock.now(), changed_by=changed_by, change=change, snapshot=rules.snapshot()
+    )
+
+
+def broken_words(fault: Broken) -> str:
+    who = fault.agent + (f" ({fault.provider})" if fault.provider else "")
+    facts = {"test": fault.expectation.name, "agent": who, "tool": fault.tool, "why": fault.why}
+    return _("Policy test “%(test)s” would fail: %(tool)s for %(agent)s is %(why)s.") % facts
 
 
 def install_policies(*, apps: Apps = global_apps, using: str = DEFAULT_DB_ALIAS, **_: Any) -> None:

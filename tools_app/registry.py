@@ -15,7 +15,7 @@ from django.utils.module_loading import module_has_submodule
 
 from tools_app.definition import ToolFactory
 from tools_app.policy import catalog
-from tools_app.policy.matcher import GROUP_PREFIX
+from tools_app.policy.matcher import kind_of
 from tools_app.policy.query import ToolFacts
 
 BUILTIN_MODULES = ("tools_app.builtin.fs", "tools_app.builtin.grep")
@@ -43,11 +43,21 @@ class Registry:
             tools[factory.name] = Registered(factory, _facts(factory, plugin))
         return cls(tools)
 
+    @property
+    def plugin_names(self) -> tuple[str, ...]:
+        """Ids of the plugins and names of their tools: what a policy entry may call one of them."""
+        brought = [each.facts for each in self.tools.values() if each.facts.plugin]
+        return tuple(sorted({facts.plugin for facts in brought} | {facts.name for facts in brought}))
+
+    @property
+    def nameable(self) -> tuple[ToolFacts, ...]:
+        """Every tool a policy can speak of, also those natives that nothing offers yet."""
+        absent = (ToolFacts(name, _groups_of(group)) for name, group in catalog.GROUP_OF.items() if name not in self.tools)
+        return (*(each.facts for each in self.tools.values()), *absent)
+
     def knows(self, entry: str) -> bool:
-        """Whether a normalised policy entry without wildcard names a tool, a group or a plugin."""
-        if entry.startswith(GROUP_PREFIX):
-            return entry.removeprefix(GROUP_PREFIX) in catalog.GROUPS
-        return entry in catalog.NATIVE_NAMES or entry in self.tools or entry in {each.facts.plugin for each in self.tools.values()}
+        """Whether a policy entry names a native tool, a group, a plugin or a plugin's tool, or fits one of them."""
+        return kind_of(entry, frozenset(self.plugin_names)) != "unknown"
 
 
 @cache
@@ -74,5 +84,9 @@ def _facts(factory: ToolFactory, plugin: str) -> ToolFacts:
         return ToolFacts(name, (catalog.PLUGINS,), plugin, factory.owner_only)
     if (expected := catalog.GROUP_OF.get(name)) != factory.group:
         raise ImproperlyConfigured(f"tool {name} says group {factory.group!r}, but tools_app.policy.catalog says {expected!r}")
-    groups = (factory.group, catalog.OPENCLAW) if factory.group else (catalog.OPENCLAW,)
-    return ToolFacts(name, groups, "", factory.owner_only or name in catalog.OWNER_ONLY)
+    return ToolFacts(name, _groups_of(factory.group), "", factory.owner_only or name in catalog.OWNER_ONLY)
+
+
+def _groups_of(group: str) -> tuple[str, ...]:
+    """Of a native tool: its own, if it has one, and that of all natives."""
+    return (group, catalog.OPENCLAW) if group else (catalog.OPENCLAW,)

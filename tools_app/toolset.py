@@ -1,6 +1,6 @@
 """The tools of one run, on one page: create → owner gate → nine layers → adapt. What is refused, the model never sees."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tools_app import registry
@@ -30,7 +30,7 @@ def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: r
     """Make every tool that has a place in this run, and keep those that no layer refuses."""
     known = known or registry.installed()
     created = {name: made for name, each in known.tools.items() if (made := each.factory.create(env))}
-    query = query.about(known.tools[name].facts for name in created)
+    query = replace(query, tools=tuple(known.tools[name].facts for name in created), plugins=known.plugin_names)
     verdict = evaluate(query, rules)
     kept = {name: adapt(created[name]) for name in verdict.kept}
     return Toolset(kept, query, verdict)

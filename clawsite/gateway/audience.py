@@ -33,10 +33,20 @@ class Audience:
     def is_followed(self, session_id: str) -> bool:
         return session_id in self._followers
 
-    def follow_key(self, connection: Connection, key: str) -> None:
-        """Follow one's own session of that key, which may not exist yet."""
+    def follow_key(self, connection: Connection, key: str, *, from_start: bool = False) -> None:
+        """Follow one's own session of that key, which does not exist yet; perhaps with the promise of its very first event."""
         connection.followed_keys.add(key)
+        if from_start:
+            connection.awaited_keys.add(key)
         self.changed()
+
+    def waiting_for(self, session_id: str, owner: int, key: str) -> list[Connection]:
+        """Those who asked for all of the session before it was there. Each is named once, and follows it by its id from now on."""
+        waiting = [connection for connection in self._by_user.get(owner, ()) if key in connection.awaited_keys]
+        for connection in waiting:
+            connection.awaited_keys.discard(key)
+            self.follow(connection, session_id)
+        return waiting
 
     def add(self, connection: Connection, member_of: Iterable[str] = ()) -> None:
         """From now on it is told what its user may see: own sessions, and those it is a member of."""

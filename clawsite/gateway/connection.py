@@ -21,6 +21,7 @@ class Connection:
     locale: str = ""  # of what the client shows, in its own words
     followed: set[str] = field(default_factory=set)  # ids of sessions it has subscribed to
     followed_keys: set[str] = field(default_factory=set)  # the same for own sessions that may not exist yet
+    awaited_keys: set[str] = field(default_factory=set)  # of these, those of which every event was promised
     held: set[str] = field(default_factory=set)  # sessions whose missed events are being sent: live ones wait in the rows
     floors: dict[str, int] = field(default_factory=dict)  # session -> cursor up to which everything was sent from rows
 

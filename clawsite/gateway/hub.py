@@ -14,7 +14,7 @@ from clawsite.gateway import wire
 from clawsite.gateway.audience import Audience
 from clawsite.gateway.chat_view import ChatView
 from clawsite.gateway.connection import Connection
-from clawsite.gateway.fanout import Rows
+from clawsite.gateway.fanout import Rows, replay
 from clawsite.gateway.run_waits import RunWaits
 from clawsite.gateway.stream import EventOut, Stream
 from clawsite.gateway.wire import Outgoing, SessionName
@@ -219,7 +219,17 @@ class Hub:
         window = clock.now_ms() - int((KEPT_SECONDS - 60) * 1000)
         stream.head = await self._rows.cursor_before(stream.id, max(self.audience.since_ms, window))
         stream.name, stream.owner, stream.opened = facts.name, facts.owner, True
+        for connection in self.audience.waiting_for(stream.id, facts.owner, facts.name.key):
+            # The time of an event is taken before its commit, so the first ones may look older than the one who waits for them.
+            self.replay_to(connection, stream.id, facts.name, 0)
         return True
+
+    def replay_to(self, connection: Connection, session_id: str, name: SessionName, cursor: int) -> None:
+        """Send a connection all of a session after a cursor, while the live events pass it by until the two meet."""
+        connection.held.add(session_id)
+        task = asyncio.get_running_loop().create_task(replay(self._rows, self, connection, session_id, name, cursor))
+        self._mending.add(task)
+        task.add_done_callback(self._mending.discard)
 
     async def _deliver_known(self, stream: Stream, event: EventOut) -> None:
         run = event["run"]

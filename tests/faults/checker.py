@@ -75,9 +75,12 @@ def r3_only_the_owner_writes(rows: Rows, _: History) -> Iterator[str]:
             if message and message in before and not event.data.get("reset"):
                 yield f"run {run.run_id}: seq {event.seq} belongs to a message of an earlier owner"
             now |= {message} if message else set()
-        leases = [call.lease for call in sorted(rows.calls, key=lambda call: call.position) if call.run == run.pk]
+        calls = [call for call in sorted(rows.calls, key=lambda call: call.position) if call.run == run.pk]
+        leases = [call.lease for call in calls]
         if leases != sorted(leases) or (leases and leases[-1] > run.lease):
-            yield f"run {run.run_id}: tool calls under the leases {leases}, the last claim is {run.lease}"
+            told = [f"{call.name} {call.call_id} at {call.position}: {call.status} under {call.lease}" for call in calls]
+            story = [f"{event.seq} {event.stream} {event.data}"[:160] for event in events]
+            yield f"run {run.run_id}, claimed {run.lease} times: " + "; ".join(told) + "".join(f"\n    {line}" for line in story)
 
 
 def r4_in_order_and_within_the_lanes(rows: Rows, _: History) -> Iterator[str]:

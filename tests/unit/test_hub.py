@@ -300,6 +300,18 @@ async def test_a_scoped_connection_is_told_only_what_it_follows(world):
     assert cursors(by_key) == [1, 2]
 
 
+async def test_who_waited_for_a_session_gets_its_first_event_even_if_that_looks_older_than_the_connection(world):
+    waiting, other = await world.watcher(OWNER), await world.watcher(OWNER)
+    world.hub.audience.follow_key(waiting, "agent:main:main", from_start=True)
+    world.log.add("lifecycle", phase="accepted", prompt="hi", ts=1)  # its message is lost, and by its time nobody was here yet
+    await world.tell(world.log.add("lifecycle", phase="start", startedAt=1))
+    await world.hub.settle()
+    assert cursors(waiting) == [1, 2]
+    assert cursors(other) == [2]
+    await world.tell(world.log.add("lifecycle", phase="end", endedAt=2))
+    assert cursors(waiting) == [1, 2, 3]
+
+
 async def test_a_session_change_reaches_those_who_may_see_it(world):
     owner, stranger = await world.watcher(OWNER), await world.watcher(STRANGER)
     told = {

@@ -73,7 +73,7 @@ def test_a_run_without_a_workspace_has_no_file_tools():
 
 
 def test_plugin_tools_belong_to_the_plugins_and_not_to_us():
-    assert toolset(PolicyRules(1, (RuleRow("global", profile="full", allow=("group:plugins",)),)), is_owner=True).tools.keys() == {
+    assert toolset(PolicyRules(1, (RuleRow("global", profile="full", deny=("group:openclaw",)),)), is_owner=True).tools.keys() == {
         "acme_post"
     }
     assert (
@@ -126,9 +126,7 @@ def test_an_unknown_name_is_refused(name):
 
 def test_the_rules_of_the_moment_count_not_those_of_the_runs_start():
     started_with = toolset(full())
-    refused = ask(
-        "write", full(RuleRow("global", deny=("write",)), RuleRow("agent", "main", deny=("write",))), offered=started_with
-    )
+    refused = ask("write", full(RuleRow("agent", "main", deny=("write",))), offered=started_with)
     assert refused.layer == "agent"
 
 

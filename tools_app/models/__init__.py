@@ -1,5 +1,5 @@
 """The tables of the tools layer, one file a noun."""
 
-from tools_app.models.policy import PolicyVersion, ToolPolicy
+from tools_app.models.policy import PolicyTest, PolicyVersion, ToolPolicy
 
-__all__ = ["PolicyVersion", "ToolPolicy"]
+__all__ = ["PolicyTest", "PolicyVersion", "ToolPolicy"]

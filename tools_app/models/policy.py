@@ -1,22 +1,54 @@
-"""The tool policy as rows, and every version it ever had. tools_app.policies is the only writer of both."""
+"""The tool policy as rows, its tests, and every version it ever had. tools_app.policies is the only writer of them all."""
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
-from tools_app.policy.rules import RuleRow
+from tools_app.policy.expectations import Expectation
+from tools_app.policy.rules import LISTS, PLACE, RuleRow
 
 
 class ToolPolicy(models.Model):
-    """What one scope allows and refuses. Rows are for editing; runs are judged by the newest PolicyVersion."""
+    """What is allowed and refused in one place. Rows are for editing; runs are judged by the newest PolicyVersion."""
 
     class Scope(models.TextChoices):
-        GLOBAL = "global", _("global")
+        GLOBAL = "global", _("everybody")
         AGENT = "agent", _("agent")
+        GROUP = "group", _("group chat")
+        SANDBOX = "sandbox", _("sandbox")
+        SUBAGENT = "subagent", _("subagents")
 
     scope = models.CharField(_("scope"), max_length=32, choices=Scope.choices)
-    subject = models.CharField(_("subject"), max_length=64, blank=True, help_text=_("Id of the agent; empty for the global policy"))
+    subject = models.CharField(
+        _("agent"),
+        max_length=64,
+        blank=True,
+        help_text=_("Id of the agent, for the scopes agent and sandbox; a sandbox without one is for all"),
+    )
+    provider = models.CharField(
+        _("model"),
+        max_length=200,
+        blank=True,
+        help_text=_(
+            "For the scopes everybody and agent: `openai`, or `anthropic/claude-opus-4` for one model alone. Empty: every model"
+        ),
+    )
+    channel = models.CharField(_("channel"), max_length=64, blank=True, help_text=_("For group chats: such as `telegram`"))
+    group = models.CharField(
+        _("group"),
+        max_length=200,
+        blank=True,
+        help_text=_("The group's id in its channel, or `*` for all that have no rule of their own"),
+    )
+    sender = models.CharField(
+        _("sender"),
+        max_length=200,
+        blank=True,
+        help_text=_(
+            "One person's id, telephone number, user name or name, or `*`. It replaces what the group has. Empty: the group itself"
+        ),
+    )
     profile = models.CharField(
         _("profile"), max_length=32, blank=True, help_text=_("Empty: the global profile, or minimal where there is none")
     )
@@ -28,15 +60,46 @@ class ToolPolicy(models.Model):
         verbose_name = _("tool policy")
         verbose_name_plural = _("tool policies")
         constraints = [
-            UniqueConstraint(fields=["scope", "subject"], name="one_policy_per_subject"),
+            UniqueConstraint(fields=list(PLACE), name="one_policy_per_place"),
             models.CheckConstraint(condition=~Q(scope="global") | Q(subject=""), name="global_policy_has_no_subject"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_scope_display()} {self.subject}".strip()
+        return self.as_rule().key
 
     def as_rule(self) -> RuleRow:
-        return RuleRow(self.scope, self.subject, self.profile, tuple(self.allow), tuple(self.deny), tuple(self.also_allow))
+        return RuleRow.from_json({name: getattr(self, name) for name in (*PLACE, "profile", *LISTS)})
+
+
+class PolicyTest(models.Model):
+    """What must stay true whatever is edited: no version is published that breaks one."""
+
+    class Expected(models.TextChoices):
+        NEVER = "never", _("never gets")
+        ALLOWED = "allowed", _("gets")
+
+    name = models.CharField(_("name"), max_length=120, unique=True, help_text=_("Such as: support-bot never gets exec"))
+    agent = models.CharField(_("agent"), max_length=64, blank=True, help_text=_("Empty: every agent"))
+    expected = models.CharField(_("expected"), max_length=16, choices=Expected.choices)
+    tool = models.CharField(_("tool"), max_length=200, help_text=_("A tool, `group:runtime` or `sessions_*`"))
+    provider = models.CharField(_("model"), max_length=200, blank=True, help_text=_("Empty: with any model"))
+    channel = models.CharField(_("channel"), max_length=64, blank=True)
+    group = models.CharField(_("group"), max_length=200, blank=True, help_text=_("Empty: in a direct chat"))
+    sender = models.CharField(_("sender"), max_length=200, blank=True)
+    sandboxed = models.BooleanField(_("in a sandbox"), default=False)
+    subagent = models.BooleanField(_("as a subagent"), default=False)
+
+    class Meta:
+        verbose_name = _("policy test")
+        verbose_name_plural = _("policy tests")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def as_expectation(self) -> Expectation:
+        words = {name: getattr(self, name) for name in Expectation.WORDS}
+        return Expectation(**words, sandboxed=self.sandboxed, subagent=self.subagent)
 
 
 class PolicyVersion(models.Model):
@@ -47,6 +110,7 @@ class PolicyVersion(models.Model):
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("changed by")
     )
+    change = models.CharField(_("change"), max_length=300, blank=True, help_text=_("What was done, in a word"))
     snapshot = models.JSONField(_("rows"))
 
     class Meta:

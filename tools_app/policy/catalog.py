@@ -36,6 +36,20 @@ ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
 
 OWNER_ONLY = frozenset({"whatsapp_login"})
 
+# Inside a sandbox, where an operator has not said otherwise: work on its files and talk to other sessions.
+SANDBOX_ALLOW = (
+    "group:fs",
+    "group:runtime",
+    "image",
+    "sessions_list",
+    "sessions_history",
+    "sessions_send",
+    "sessions_spawn",
+    "session_status",
+)
+SANDBOX_DENY = ("group:ui", "group:nodes", "group:automation")
+SANDBOX_ALWAYS = ("image",)  # stays with whatever an operator allows there, unless it is denied
+
 SUBAGENT_DENY = (
     "sessions_list",
     "sessions_history",

@@ -19,13 +19,15 @@ class Step:
     layer: str
     effect: Effect
     rule: str
+    row: str = ""  # key of the operator's row behind it; empty where the rule is ours
 
     def to_json(self) -> dict[str, str]:
-        return {"layer": self.layer, "effect": self.effect, "rule": self.rule}
+        told = {"layer": self.layer, "effect": self.effect, "rule": self.rule}
+        return {**told, "row": self.row} if self.row else told
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Step":
-        return cls(data["layer"], data["effect"], data["rule"])
+        return cls(data["layer"], data["effect"], data["rule"], data.get("row", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 """The nine layers in their order. Each turns the question and the rows into an opinion, or None for "no opinion". Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tools_app.policy.catalog import DEFAULT_PROFILE, PROFILES, SUBAGENT_DENY
-from tools_app.policy.matcher import Opinion
-from tools_app.policy.query import PolicyQuery
-from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.policy.catalog import DEFAULT_PROFILE, PROFILES, SANDBOX_ALLOW, SANDBOX_ALWAYS, SANDBOX_DENY, SUBAGENT_DENY
+from tools_app.policy.matcher import Opinion, only_plugins
+from tools_app.policy.query import PolicyQuery, Sender
+from tools_app.policy.rules import AGENT, GLOBAL, SANDBOX, SUBAGENT, PolicyRules, RuleRow
+
+ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,45 +19,123 @@ class Layer:
 
 def profile_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion:
     """The agent's profile, else the global one, else minimal; also-allow adds to it, the agent's replacing the global one."""
-    agent, everyone = rules.row("agent", query.agent), rules.row("global")
-    name = agent.profile or everyone.profile or DEFAULT_PROFILE
-    if name not in PROFILES:
-        return Opinion(deny=("*",), source=f"unknown profile `{name}`")
-    allow = PROFILES[name]
-    if allow:  # a profile without limits must not get one from an entry that was meant to add
-        allow += agent.also_allow or everyone.also_allow
-    return Opinion(allow=allow, source=f"profile `{name}`")
+    agent, everyone = rules.row(AGENT, query.agent), rules.row(GLOBAL)
+    if opinion := _profile_of(agent, everyone):
+        return opinion
+    also = agent if agent.also_allow else everyone
+    return Opinion(
+        allow=PROFILES[DEFAULT_PROFILE],
+        also=also.also_allow,
+        source=f"profile `{DEFAULT_PROFILE}`, as none is set",
+        also_row=also.key,
+    )
+
+
+def provider_profile_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
+    """The profile that comes with the model: the agent's for this provider, else the global one for it."""
+    return _profile_of(_for_provider(AGENT, query.agent, query, rules), _for_provider(GLOBAL, "", query, rules))
 
 
 def global_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
-    return _lists_of(rules.row("global"))
+    return _lists_of(rules.row(GLOBAL), query)
+
+
+def global_provider_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
+    return _lists_of(_for_provider(GLOBAL, "", query, rules), query)
 
 
 def agent_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
-    return _lists_of(rules.row("agent", query.agent))
+    return _lists_of(rules.row(AGENT, query.agent), query)
+
+
+def agent_provider_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
+    return _lists_of(_for_provider(AGENT, query.agent, query, rules), query)
+
+
+def group_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
+    """In a group chat, the first row found: the sender's in this group, the group's, the sender's in all, that of all.
+
+    It replaces what comes behind it. A direct chat has no such layer.
+    """
+    if not query.group:
+        return None
+    for group in dict.fromkeys((query.group, ANY)):
+        for sender in (*sender_keys(query.sender), ANY, ""):
+            if row := rules.group_row(query.channel.lower(), group, sender):
+                return _lists_of(row, query)
+    return None
+
+
+def sandbox_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
+    """Inside a sandbox: the agent's row, else the one for all, else a fixed list. `image` reads what is inside already."""
+    if not query.sandboxed:
+        return None
+    for row in (rules.row(SANDBOX, query.agent), rules.row(SANDBOX)):
+        if row.allow or row.deny:
+            allow = (*row.allow, *SANDBOX_ALWAYS) if row.allow else ()
+            return Opinion(allow=allow, deny=row.deny, row=row.key)
+    return Opinion(allow=SANDBOX_ALLOW, deny=SANDBOX_DENY, source="sandbox list")
 
 
 def subagent_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
-    """A subagent leaves coordination to the agent that started it."""
-    return Opinion(deny=SUBAGENT_DENY, source="subagent list") if query.is_subagent else None
+    """A subagent leaves coordination to the agent that started it. A row may narrow this further, never widen it."""
+    if not query.is_subagent:
+        return None
+    row = rules.row(SUBAGENT)
+    return Opinion(
+        allow=row.allow, deny=(*SUBAGENT_DENY, *row.deny), source="subagent list", row=row.key if row.deny or row.allow else ""
+    )
 
 
-def no_rows(query: PolicyQuery, rules: PolicyRules) -> None:
-    """A layer for which no rows can be written yet. It is asked all the same, so that every trace has nine steps."""
+def sender_keys(sender: Sender) -> Iterator[str]:
+    """The names under which a sender is looked up, in order: id, telephone number, user name, name."""
+    for name in (sender.id, sender.e164, sender.username, sender.name):
+        if key := sender_key(name):
+            yield key
 
 
-def _lists_of(row: RuleRow) -> Opinion | None:
-    return Opinion(allow=row.allow, deny=row.deny) if row.allow or row.deny else None
+def sender_key(name: str) -> str:
+    return name.strip().removeprefix("@").lower()
+
+
+def _for_provider(scope: str, subject: str, query: PolicyQuery, rules: PolicyRules) -> RuleRow:
+    """The row for exactly this model, else the one for its provider. The first found is the only one asked."""
+    provider, model = query.provider.lower(), query.model.lower()
+    if not provider:
+        return RuleRow(scope, subject)
+    exact = rules.row(scope, subject, provider=f"{provider}/{model}")
+    return rules.row(scope, subject, provider=provider) if exact.is_empty else exact
+
+
+def _profile_of(own: RuleRow, general: RuleRow) -> Opinion | None:
+    """The first profile set, with what is also allowed; the own one's replaces the general one's, each by itself."""
+    row = own if own.profile else general
+    if not row.profile:
+        return None
+    if row.profile not in PROFILES:
+        return Opinion(deny=(ANY,), source=f"unknown profile `{row.profile}`", row=row.key)
+    also = own if own.also_allow else general
+    # A profile without limits stays so: what is also allowed was meant to add.
+    return Opinion(PROFILES[row.profile], also=also.also_allow, source=f"profile `{row.profile}`", row=row.key, also_row=also.key)
+
+
+def _lists_of(row: RuleRow, query: PolicyQuery) -> Opinion | None:
+    if not row.allow and not row.deny:
+        return None
+    if only_plugins(row.allow, query.plugins):
+        # Meant to add a plugin; taken at its word it would take every other tool away.
+        return Opinion(deny=row.deny, row=row.key, ignored=row.allow)
+    return Opinion(allow=row.allow, deny=row.deny, row=row.key)
 
 
 LAYERS = (
     Layer("profile", profile_policy),
-    Layer("provider_profile", no_rows),
+    Layer("provider_profile", provider_profile_policy),
     Layer("global", global_policy),
-    Layer("global_provider", no_rows),
+    Layer("global_provider", global_provider_policy),
     Layer("agent", agent_policy),
-    Layer("agent_provider", no_rows),
-    Layer("group", no_rows),
-    Layer("sandbox", no_rows),
+    Layer("agent_provider", agent_provider_policy),
+    Layer("group", group_policy),
+    Layer("sandbox", sandbox_policy),
     Layer("subagent", subagent_policy),
 )

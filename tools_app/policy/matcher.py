@@ -1,12 +1,14 @@
 """One allow list and one deny list against one tool: deny first, then an empty allow list does not limit. Pure."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
-from tools_app.policy.catalog import ALIASES
+from tools_app.policy.catalog import ALIASES, GROUPS, NATIVE_NAMES, PLUGINS
 from tools_app.policy.query import ToolFacts
 
 Effect = Literal["allow", "deny", "none"]
+Kind = Literal["core", "plugin", "unknown"]
 GROUP_PREFIX = "group:"
 
 
@@ -16,38 +18,93 @@ def normalise(entry: str) -> str:
     return ALIASES.get(entry, entry)
 
 
-def matches(entry: str, tool: ToolFacts) -> bool:
-    """`*`, `prefix_*`, `group:x`, a tool's name or a plugin's id. Anything else matches nothing."""
-    entry = normalise(entry)
-    if not entry:
-        return False
-    if entry.endswith("*"):
-        return tool.name.lower().startswith(entry[:-1])
-    if entry.startswith(GROUP_PREFIX):
-        return entry.removeprefix(GROUP_PREFIX) in tool.groups
-    return entry in (tool.name.lower(), tool.plugin.lower())
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A list made ready for many questions. Which entry is named does not depend on the order of the list."""
+
+    exact: dict[str, str]  # normalised: as written
+    patterns: tuple[tuple[str, str], ...]  # (beginning, as written), the longest first
+
+    def find(self, tool: ToolFacts) -> str | None:
+        """The entry that speaks of the tool, the most precise one: its name, its plugin, a group, a pattern."""
+        for name in (tool.name.lower(), tool.plugin.lower(), *(GROUP_PREFIX + group for group in tool.groups)):
+            if name and name in self.exact:
+                return self.exact[name]
+        for beginning, entry in self.patterns:
+            if tool.name.lower().startswith(beginning):
+                return entry
+        return None
+
+
+@lru_cache(maxsize=4096)
+def ready(entries: tuple[str, ...]) -> Entries:
+    """`*`, `prefix_*`, `group:x`, a tool's name or a plugin's id. Anything else, a blank entry too, matches nothing."""
+    exact: dict[str, str] = {}
+    patterns: dict[str, str] = {}
+    for entry in entries:
+        name = normalise(entry)
+        if name.endswith("*"):
+            patterns.setdefault(name[:-1], entry)
+        elif name:
+            exact.setdefault(name, entry)
+    return Entries(exact, tuple(sorted(patterns.items(), key=lambda pair: (-len(pair[0]), pair[0]))))
+
+
+def kind_of(entry: str, plugins: frozenset[str]) -> Kind:
+    """What an entry is about. A pattern that fits a native tool is a core entry, whatever else it fits.
+
+    `plugins` holds the ids of the enabled plugins and the names of their tools.
+    """
+    name = normalise(entry)
+    if name == GROUP_PREFIX + PLUGINS:
+        return "plugin"
+    if name.startswith(GROUP_PREFIX):
+        return "core" if name.removeprefix(GROUP_PREFIX) in GROUPS else "unknown"
+    if name.endswith("*"):
+        if any(native.startswith(name[:-1]) for native in NATIVE_NAMES):
+            return "core"
+        return "plugin" if any(each.startswith(name[:-1]) for each in plugins) else "unknown"
+    if name in NATIVE_NAMES:
+        return "core"
+    return "plugin" if name in plugins else "unknown"
+
+
+@lru_cache(maxsize=1024)
+def only_plugins(entries: tuple[str, ...], plugins: tuple[str, ...]) -> bool:
+    """Whether every entry names an enabled plugin or its tools. One typo among them, and the answer is no."""
+    known = frozenset(plugins)
+    return bool(entries) and all(kind_of(entry, known) == "plugin" for entry in entries)
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a layer thinks; `source` is said before the rule, such as the profile the lists come from."""
+    """What a layer thinks. `source` is said before the rule, such as the profile the lists come from.
+
+    `row` and `also_row` are the keys of the rows behind the lists and behind what was also allowed.
+    """
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     source: str = ""
+    row: str = ""
+    also_row: str = ""
+    ignored: tuple[str, ...] = ()  # an allow list that names only plugins
 
-    def judge(self, tool: ToolFacts) -> tuple[Effect, str]:
-        """The effect on a tool and the rule behind it. `none`: nothing here speaks for or against the tool."""
-        effect, rule = self._judge(tool)
-        return effect, f"{self.source}: {rule}" if self.source else rule
+    def judge(self, tool: ToolFacts) -> tuple[Effect, str, str]:
+        """The effect on a tool, the rule behind it, the row it stands in. `none`: nothing here is for or against it."""
+        effect, rule, row = self._judge(tool)
+        return effect, f"{self.source}: {rule}" if self.source else rule, row
 
-    def _judge(self, tool: ToolFacts) -> tuple[Effect, str]:
-        for entry in self.deny:
-            if matches(entry, tool):
-                return "deny", f"deny entry `{entry}`"
+    def _judge(self, tool: ToolFacts) -> tuple[Effect, str, str]:
+        if (entry := ready(self.deny).find(tool)) is not None:
+            return "deny", f"deny entry `{entry}`", self.row
+        if self.ignored:
+            return "none", f"allow list ignored, it names only plugins: {', '.join(self.ignored)}", self.row
         if not self.allow:
-            return "none", "no limit"
-        for entry in self.allow:
-            if matches(entry, tool):
-                return "allow", f"allow entry `{entry}`"
-        return "deny", "no allow entry matches"
+            return "none", "no limit", self.row
+        if (entry := ready(self.allow).find(tool)) is not None:
+            return "allow", f"allow entry `{entry}`", self.row
+        if (entry := ready(self.also).find(tool)) is not None:
+            return "allow", f"also allow entry `{entry}`", self.also_row
+        return "deny", "no allow entry matches", self.row

@@ -1,10 +1,10 @@
-"""The question put to the policy: who asks, for which agent, about which tools. Pure, and stored with every call.
+"""The question put to the policy: who asks, where, for which agent and model, about which tools. Pure, and stored with every call.
 
 The facts about a tool travel in the question, so that history replays the same after groups or plugins have changed.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 
@@ -26,24 +26,54 @@ class ToolFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Sender:
+    """Somebody in a group chat, by the names a channel knows them by, in the order in which rules are looked up."""
+
+    id: str = ""
+    e164: str = ""
+    username: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyQuery:
     agent: str
     is_owner: bool = False
     is_subagent: bool = False
     tools: tuple[ToolFacts, ...] = ()
+    provider: str = ""
+    model: str = ""  # without its provider
+    channel: str = ""
+    group: str = ""  # empty in a direct chat
+    sender: Sender = Sender()
+    sandboxed: bool = False
+    plugins: tuple[str, ...] = ()  # ids of the enabled plugins and the names of their tools
 
     def about(self, tools: Iterable[ToolFacts]) -> "PolicyQuery":
         return replace(self, tools=tuple(tools))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "agent": self.agent,
-            "is_owner": self.is_owner,
-            "is_subagent": self.is_subagent,
-            "tools": [facts.to_json() for facts in self.tools],
-        }
+        """Whatever says nothing is left out: a question is stored with every call."""
+        plain = {"agent": self.agent, "is_owner": self.is_owner, "is_subagent": self.is_subagent}
+        told: dict[str, Any] = {name: value for name in WORDS if (value := getattr(self, name))}
+        if sender := {name: value for name in SENDER if (value := getattr(self.sender, name))}:
+            told["sender"] = sender
+        if self.plugins:
+            told["plugins"] = list(self.plugins)
+        return {**plain, **told, "tools": [facts.to_json() for facts in self.tools]}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "PolicyQuery":
-        tools = tuple(ToolFacts.from_json(facts) for facts in data["tools"])
-        return cls(data["agent"], data["is_owner"], data["is_subagent"], tools)
+        return cls(
+            data["agent"],
+            data["is_owner"],
+            data["is_subagent"],
+            tuple(ToolFacts.from_json(facts) for facts in data["tools"]),
+            sender=Sender(**data.get("sender", {})),
+            plugins=tuple(data.get("plugins", ())),
+            **{name: data[name] for name in WORDS if name in data},
+        )
+
+
+WORDS = ("provider", "model", "channel", "group", "sandboxed")
+SENDER = tuple(each.name for each in fields(Sender))

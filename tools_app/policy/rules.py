@@ -1,13 +1,26 @@
 """The rows an operator has written, as plain values of one policy version. Pure; tools_app.policies reads and writes them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+GLOBAL, AGENT, GROUP, SANDBOX, SUBAGENT = "global", "agent", "group", "sandbox", "subagent"
+SCOPES = (GLOBAL, AGENT, GROUP, SANDBOX, SUBAGENT)
+PLACE = ("scope", "subject", "provider", "channel", "group", "sender")  # the fields that say where a row applies
+LISTS = ("allow", "deny", "also_allow")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """What one scope says. `subject` is the agent's slug, or empty for the global row."""
+    """What is said in one place. Rows of one place replace each other; rows of different places must all agree.
+
+    scope     place
+    global    `provider`: every provider, or a `provider` or `provider/model`
+    agent     `subject` is the agent; `provider` as above
+    group     `channel` and `group` (`*`: every group of the channel); `sender`: everybody there, or one of them, or `*`
+    sandbox   `subject`: every agent, or the one named
+    subagent  one row for all
+    """
 
     scope: str
     subject: str = ""
@@ -15,37 +28,68 @@ class RuleRow:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     also_allow: tuple[str, ...] = ()
+    provider: str = ""
+    channel: str = ""
+    group: str = ""
+    sender: str = ""
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        return (self.scope, self.subject, self.provider, self.channel, self.group, self.sender)
+
+    @property
+    def key(self) -> str:
+        """The place in one word, for traces, addresses and files: `agent:main@openai/gpt-5`, `group:telegram/-100#anna`."""
+        where = f":{self.subject}" if self.subject else ""
+        if self.scope == GROUP:
+            where = f":{self.channel}/{self.group}" + (f"#{self.sender}" if self.sender else "")
+        return self.scope + where + (f"@{self.provider}" if self.provider else "")
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.profile or self.allow or self.deny or self.also_allow)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "scope": self.scope,
-            "subject": self.subject,
-            "profile": self.profile,
-            "allow": list(self.allow),
-            "deny": list(self.deny),
-            "also_allow": list(self.also_allow),
-        }
+        lists = {name: list(getattr(self, name)) for name in LISTS}
+        return {**{name: getattr(self, name) for name in PLACE}, "profile": self.profile, **lists}
+
+    def brief(self) -> dict[str, Any]:
+        """Without what says nothing, for keeping and for files."""
+        return {name: value for name, value in self.to_json().items() if value}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "RuleRow":
-        lists = (tuple(data[name]) for name in ("allow", "deny", "also_allow"))
-        return cls(data["scope"], data["subject"], data["profile"], *lists)
+        """Of any version: what a row did not have when it was stored says nothing."""
+        values: dict[str, Any] = {name: data.get(name, "") for name in (*PLACE, "profile")}
+        return cls(**values | {name: tuple(data.get(name, ())) for name in LISTS})
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRules:
     version: int
     rows: tuple[RuleRow, ...] = ()
+    _by_place: dict[tuple[str, ...], RuleRow] = field(init=False, repr=False, compare=False)
 
-    def row(self, scope: str, subject: str = "") -> RuleRow:
-        """The row of that scope and subject; an empty one, which says nothing, where there is none."""
-        for row in self.rows:
-            if row.scope == scope and row.subject == subject:
-                return row
-        return RuleRow(scope, subject)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_place", {row.place: row for row in self.rows})
+
+    def row(self, scope: str, subject: str = "", *, provider: str = "") -> RuleRow:
+        """The row of that place; an empty one, which says nothing, where there is none."""
+        return self._by_place.get((scope, subject, provider, "", "", "")) or RuleRow(scope, subject, provider=provider)
+
+    def group_row(self, channel: str, group: str, sender: str = "") -> RuleRow | None:
+        return self._by_place.get((GROUP, "", "", channel, group, sender))
+
+    def with_row(self, row: RuleRow) -> "PolicyRules":
+        """The same rules with this row in its place: what would be if it were saved."""
+        others = tuple(each for each in self.rows if each.place != row.place)
+        return replace(self, rows=(*others, row))
+
+    def without(self, place: tuple[str, ...]) -> "PolicyRules":
+        return replace(self, rows=tuple(each for each in self.rows if each.place != place))
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return [row.to_json() for row in self.rows]
+        return [row.brief() for row in self.rows]
 
     @classmethod
     def from_snapshot(cls, version: int, snapshot: Iterable[dict[str, Any]]) -> "PolicyRules":

@@ -82,6 +82,11 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     """
     connection, hub = call.connection, call.runtime.hub
     session = await db.read(find_or_none, call.user, params.address)
+    if session is None:
+        # Listen first and look again then: a session made between the two is not missed.
+        hub.audience.follow_key(connection, params.address.own_key(), from_start=params.from_state_version is not None)
+        if session := await db.read(find_or_none, call.user, params.address):
+            connection.awaited_keys.discard(session.key)
     key, session_id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (params.address.own_key(), None)
     answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
     start: int | str | None = None
@@ -92,7 +97,6 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     if isinstance(start, str):
         answer["resync_required"], answer["reason"] = True, start
     if session is None:
-        hub.audience.follow_key(connection, key)
         return {**answer, "cursor": 0}
     row_id, name = str(session.id), SessionName(str(session.generation_id), key)
     if not isinstance(start, int):
