@@ -10,7 +10,9 @@ from django.utils.translation import gettext_lazy
 WITH_NAME = {
     "deny entry": gettext_lazy("deny entry `%s`"),
     "allow entry": gettext_lazy("allow entry `%s`"),
+    "also allow entry": gettext_lazy("also allow entry `%s`"),
     "profile": gettext_lazy("profile `%s`"),
+    "default profile": gettext_lazy("default profile `%s`"),
     "unknown profile": gettext_lazy("unknown profile `%s`"),
 }
 PLAIN = {
@@ -20,6 +22,8 @@ PLAIN = {
     "open to everybody": gettext_lazy("open to everybody"),
     "only for the owner": gettext_lazy("only for the owner"),
     "subagent list": gettext_lazy("subagent list"),
+    "sandbox list": gettext_lazy("sandbox list"),
+    "allow list ignored, as it names only plugins": gettext_lazy("allow list ignored, as it names only plugins"),
 }
 
 

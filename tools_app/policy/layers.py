@@ -26,7 +26,7 @@ def profile_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion:
     return Opinion(
         allow=PROFILES[DEFAULT_PROFILE],
         also=also.also_allow,
-        source=f"profile `{DEFAULT_PROFILE}`, as none is set",
+        source=f"default profile `{DEFAULT_PROFILE}`",
         also_row=also.key,
     )
 
@@ -124,7 +124,7 @@ def _lists_of(row: RuleRow, query: PolicyQuery) -> Opinion | None:
         return None
     if only_plugins(row.allow, query.plugins):
         # Meant to add a plugin; taken at its word it would take every other tool away.
-        return Opinion(deny=row.deny, row=row.key, ignored=row.allow)
+        return Opinion(deny=row.deny, row=row.key, ignored=True)
     return Opinion(allow=row.allow, deny=row.deny, row=row.key)
 
 

@@ -89,7 +89,7 @@ class Opinion:
     source: str = ""
     row: str = ""
     also_row: str = ""
-    ignored: tuple[str, ...] = ()  # an allow list that names only plugins
+    ignored: bool = False  # there is an allow list, but it names only plugins
 
     def judge(self, tool: ToolFacts) -> tuple[Effect, str, str]:
         """The effect on a tool, the rule behind it, the row it stands in. `none`: nothing here is for or against it."""
@@ -100,7 +100,7 @@ class Opinion:
         if (entry := ready(self.deny).find(tool)) is not None:
             return "deny", f"deny entry `{entry}`", self.row
         if self.ignored:
-            return "none", f"allow list ignored, it names only plugins: {', '.join(self.ignored)}", self.row
+            return "none", "allow list ignored, as it names only plugins", self.row
         if not self.allow:
             return "none", "no limit", self.row
         if (entry := ready(self.allow).find(tool)) is not None:
