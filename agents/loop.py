@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from agents.events import AskEvent, LoopEvent, Parked, Replied, TurnsUsedUp, UseEvent
 from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.providers.base import Usage
 from tools_app.definition import ToolEnded
 
 Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]
@@ -51,6 +52,24 @@ async def converse(history: Sequence[Message], *, ask: Ask, use: Use, max_turns:
         if reply is None:
             raise RuntimeError("the model's stream ended without an answer")
         messages = [*messages, reply.message]
+
+
+async def carry_out(
+    history: Sequence[Message], call: ToolCallAsked, *, new_id: Callable[[], str], use: Use
+) -> AsyncGenerator[LoopEvent, None]:
+    """One call that a person wants, and no model: written down as an answer that asks for it, then carried out.
+
+    The history ends with the wish, or, when the run goes on after a death, with the call.
+    """
+    messages = well_formed(history)
+    if messages and isinstance(messages[-1], UserMessage):
+        asked = with_unique_ids(AssistantMessage(text="", tool_calls=(call,)), messages)
+        yield Replied(new_id(), 1, asked, Usage(), model="", finish_reason="invoked")
+        messages = [*messages, asked]
+    if calls := unanswered(messages):
+        async with aclosing(use(calls)) as events:
+            async for event in events:
+                yield event
 
 
 def unanswered(messages: Sequence[Message]) -> list[ToolCallAsked]:

@@ -37,6 +37,7 @@ class RunPlan:
     history: tuple[Message, ...]
     timeout_seconds: float
     request: ModelRequest  # without messages: the loop adds them turn by turn
+    invoked: ToolCallAsked | None = None  # a person's own call, which no model is asked about
 
 
 async def prepare(claimed: Claimed) -> RunPlan:
@@ -70,13 +71,18 @@ async def prepare(claimed: Claimed) -> RunPlan:
     )
     provider = open_provider(model, raw_log=settings.RAW_STREAM_LOG)
     timeout = claimed.timeout_seconds or agent.run_timeout_seconds or settings.RUN_TIMEOUT_SECONDS
-    return RunPlan(agent, model, provider, toolset, history, timeout, request)
+    return RunPlan(agent, model, provider, toolset, history, timeout, request, _invoked(claimed))
 
 
 def _load(claimed: Claimed) -> tuple[Agent, Path, PolicyRules, Sequence[PastEntry]]:
     agent = selectors.find_agent(claimed.agent)
     workspace = workspace_of(agent, claimed.session_owner_id)  # touches the disk, so it belongs on this thread too
     return agent, workspace, current_rules(), model_history(claimed.session_id, claimed.generation, claimed.pk)
+
+
+def _invoked(claimed: Claimed) -> ToolCallAsked | None:
+    wish = claimed.options.get("invoke")
+    return ToolCallAsked(f"invoke_{claimed.pk}", wish["name"], wish["args"]) if wish else None
 
 
 def policy_query(claimed: Claimed, agent: Agent, model: ResolvedModel) -> PolicyQuery:

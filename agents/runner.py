@@ -17,7 +17,7 @@ from dataclasses import replace
 from agents.deltas import TEXT, THINKING, DeltaWriter, OpenMessage, Source
 from agents.events import AskEvent, AttemptReset, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
 from agents.failover import ask_model
-from agents.loop import converse
+from agents.loop import carry_out, converse
 from agents.messages import Message, ToolCallAsked
 from agents.prepare import RunPlan, prepare
 from agents.providers.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
@@ -104,12 +104,19 @@ class Runner:
         # Only running counts: what earlier leases used is gone, waiting for people costs nothing.
         left = self._plan.timeout_seconds - self.claimed.running_seconds
         limit.reschedule(asyncio.get_running_loop().time() + max(left, 0))
-        conversation = converse(self._plan.history, ask=self._ask, use=self._use, max_turns=self._plan.agent.max_turns)
-        async with aclosing(conversation) as events:
+        async with aclosing(self._conversation()) as events:
             async for event in events:
                 await self._persist(event)
-        if not self._settled:
+        if self._plan.invoked and not self._settled:
+            await self._end(Run.Status.COMPLETED, "invoked")
+        elif not self._settled:
             raise RuntimeError("the conversation ended without an answer")
+
+    def _conversation(self) -> AsyncGenerator[LoopEvent, None]:
+        plan = self._plan
+        if plan.invoked:
+            return carry_out(plan.history, plan.invoked, new_id=_new_id, use=self._use)
+        return converse(plan.history, ask=self._ask, use=self._use, max_turns=plan.agent.max_turns)
 
     async def _void_open_answer(self) -> None:
         """The last owner died in mid-answer: its text is told to be void, and asked for again."""
@@ -146,7 +153,7 @@ class Runner:
 
     async def _ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
         request = replace(self._plan.request, messages=tuple(messages))
-        answer = ask_model(self._plan.provider, request, new_id=lambda: uuid.uuid4().hex[:16], sleep=asyncio.sleep)
+        answer = ask_model(self._plan.provider, request, new_id=_new_id, sleep=asyncio.sleep)
         async with aclosing(answer) as events:
             async for event in events:
                 yield event
@@ -185,3 +192,7 @@ class Runner:
         except ClawError as fault:
             self.abandoned = isinstance(fault, Unavailable)
             log.warning("the end of run %d could not be written (%s); the worker that takes it over will", self.claimed.pk, fault)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:16]

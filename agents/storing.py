@@ -101,19 +101,17 @@ def _reply(
     for call in message.tool_calls:
         block = {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments}
         content.append(block | ({"error": call.error} if call.error else {}))
-    told_usage = {"input": usage.input_tokens, "output": usage.output_tokens, "cacheRead": usage.cache_read}
-    meta = {
-        "provider": plan.model.provider,
-        "model": plan.model.model,
-        "usage": told_usage | {"cacheWrite": usage.cache_write, "costMicroUsd": cost},
-        "stopReason": event.finish_reason,
-    }
+    told_usage: dict[str, Any] = {"input": usage.input_tokens, "output": usage.output_tokens, "cacheRead": usage.cache_read}
+    meta: dict[str, Any] = {"stopReason": event.finish_reason}
+    if event.model:  # a person's own call has none behind it
+        told_usage |= {"cacheWrite": usage.cache_write, "costMicroUsd": cost}
+        meta = {"provider": plan.model.provider, "model": plan.model.model, "usage": told_usage, **meta}
     entry = NewEntry("message", "assistant", content, message.text, event.message_id, meta)
     wire = {"role": "assistant", "content": content, "timestamp": clock.now_ms(), "messageId": event.message_id, **meta}
     final = NewEvent("assistant", {"messageId": event.message_id, "attempt": event.attempt, "final": True, "message": wire})
     written: dict[str, Any] = {
         "entries": [entry],
-        "model": plan.model.display,
+        "model": plan.model.display if event.model else "",
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cost_microusd": cost or 0,

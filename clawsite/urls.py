@@ -5,6 +5,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from clawsite.api.schema import protocol_json
+from clawsite.api.tools import invoke_tool
 from clawsite.web import account, attachments, chat, dashboard, entry, health, manifest, preferences, runs
 
 urlpatterns = [
@@ -28,6 +29,7 @@ urlpatterns = [
     path("runs/<int:pk>/", runs.run, name="run"),
     path("runs/<int:pk>/export/", runs.export, name="run-export"),
     path("api/protocol.json", protocol_json),
+    path("tools/invoke", invoke_tool),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     # The admin's own sign-in, sign-out and password form, replaced by ours.

@@ -1,0 +1,83 @@
+"""`POST /tools/invoke`: one tool call by a program, through the same door as the model's. OpenClaw's shape."""
+
+from typing import Any
+from uuid import uuid4
+
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from clawsite.api.caller import caller
+from clawsite.gateway import runtime
+from clawsite.gateway.addressing import Id, IdempotencyKey, Key, address_of
+from clawsite.gateway.frames import complaint
+from clawsite.gateway.run_waits import end_of_run
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import db
+from clawsite.infra.errors import ClawError
+from clawsite.routing.invocation import Invocation, invoke
+from sessions_app.invocations import Outcome, outcome_of
+
+REFUSED = "tool_not_allowed"
+UNKNOWN_TOOL = "toolset"  # the layer of a name that no tool of the session has
+
+
+class InvokeBody(BaseModel):
+    """`action` is put among the arguments. Without a session it is the agent's main one of the caller's account."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+    tool: str = Field(min_length=1, max_length=128)
+    action: str | None = Field(None, max_length=128)
+    args: dict[str, Any] = Field(default_factory=dict)
+    session_key: Key | None = None
+    session_id: Id | None = None
+    agent_id: Id | None = None
+    idempotency_key: IdempotencyKey | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_for_tool(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "name" in data and "tool" not in data:
+            return {**{key: value for key, value in data.items() if key != "name"}, "tool": data["name"]}
+        return data
+
+
+@csrf_exempt  # a token needs none; a cookie is checked by `caller`
+async def invoke_tool(request: HttpRequest) -> JsonResponse:
+    """200 {ok, result}; 400 for a failed tool or a wrong body, 403 refused and by which layer, 404 no such tool or session."""
+    if request.method != "POST":
+        return _error(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
+    try:
+        user = await caller(request, Scope.WRITE)
+        body = InvokeBody.model_validate_json(request.body)
+        args = {**body.args, "action": body.action} if body.action else body.args
+        run_id = body.idempotency_key or f"invoke-{uuid4().hex}"
+        to = address_of(body.session_key, body.session_id, body.agent_id)
+        accepted = await invoke(Invocation(user, body.tool, args, run_id, to))
+        waits = (await runtime.running()).hub.run_waits
+        state = await end_of_run(waits, user, accepted.run_id, accepted.pk)
+        return _answer(await db.read(outcome_of, state), accepted.run_id)
+    except ValidationError as error:
+        return _error(400, "invalid_request", complaint(error))
+    except ClawError as error:
+        headers = {"Retry-After": str(-(-error.retry_after_ms // 1000))} if error.retry_after_ms else {}
+        return _error(error.http_status, error.code.lower(), error.message, headers=headers)
+
+
+def _answer(outcome: Outcome, run_id: str) -> JsonResponse:
+    if not outcome.code:
+        return JsonResponse({"ok": True, "runId": run_id, "result": outcome.result})
+    status = 400
+    if outcome.code == REFUSED:
+        status = 404 if outcome.layer == UNKNOWN_TOOL else 403
+    return _error(status, outcome.code, outcome.words, layer=outcome.layer, run_id=run_id)
+
+
+def _error(
+    status: int, kind: str, message: str, *, layer: str = "", run_id: str = "", headers: dict[str, str] | None = None
+) -> JsonResponse:
+    error = {"type": kind, "message": message, **({"layer": layer} if layer else {})}
+    told = {"ok": False, "error": error, **({"runId": run_id} if run_id else {})}
+    return JsonResponse(told, status=status, headers=headers or {})

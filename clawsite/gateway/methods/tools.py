@@ -1,0 +1,182 @@
+"""Tools over the socket: which there are, which a session has and why not the others, and one call by hand."""
+
+from typing import Annotated, Any, Literal, NotRequired
+from uuid import uuid4
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from agents.effective import Effective, effective_tools
+from agents.selectors import find_agent
+from clawsite.gateway.addressing import Id, IdempotencyKey, ToSession, found
+from clawsite.gateway.registry import Call, Params, method
+from clawsite.gateway.run_waits import end_of_run
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import db
+from clawsite.routing.invocation import Invocation, invoke
+from sessions_app.invocations import outcome_of
+from sessions_app.keys import DEFAULT_AGENT
+from tools_app import registry
+from tools_app.policy.catalog import OPENCLAW, PROFILES
+from tools_app.policy.query import ToolFacts
+
+ToolName = Annotated[str, Field(min_length=1, max_length=128)]
+Source = Literal["core", "plugin"]
+
+
+class ToolRow(TypedDict):
+    id: str
+    label: str
+    description: str
+    source: Source
+    pluginId: NotRequired[str]
+
+
+class GroupRow(TypedDict):
+    """`id` is the group's name in a policy, without `group:`; the tools of a plugin stand under the plugin's id."""
+
+    id: str
+    label: str
+    source: Source
+    pluginId: NotRequired[str]
+    tools: list[ToolRow]
+
+
+class Profile(TypedDict):
+    id: str
+    label: str
+
+
+class CatalogParams(Params):
+    agent_id: Id | None = None
+    include_plugins: bool = True
+
+
+class CatalogAnswer(TypedDict):
+    agentId: str
+    profiles: list[Profile]
+    groups: list[GroupRow]
+
+
+@method("tools.catalog", scope=Scope.READ)
+async def catalog(call: Call, params: CatalogParams) -> CatalogAnswer:
+    """Every tool of this installation, by group, whether or not somebody may use it."""
+    agent, known = await db.read(_known, params.agent_id or DEFAULT_AGENT)
+    chosen = [each for each in known.tools.values() if params.include_plugins or not each.facts.plugin]
+    profiles = [Profile(id=name, label=name.capitalize()) for name in PROFILES]
+    return CatalogAnswer(agentId=agent, profiles=profiles, groups=_grouped(chosen))
+
+
+def _known(agent: str) -> tuple[str, registry.Registry]:
+    return find_agent(agent).slug, registry.installed()
+
+
+class Refused(TypedDict):
+    """A tool that the session does not have: the first layer that refuses it, and by which rule."""
+
+    id: str
+    layer: str
+    rule: str
+
+
+class EffectiveAnswer(TypedDict):
+    """What the next run is offered. `notices` are for people, such as a rule that is ignored."""
+
+    agentId: str
+    profile: str
+    policyVersion: int
+    groups: list[GroupRow]
+    refused: list[Refused]
+    notices: list[str]
+
+
+@method("tools.effective", scope=Scope.READ)
+async def effective(call: Call, params: ToSession) -> EffectiveAnswer:
+    """The tools that a message of yours in this session could use now, and by which layer the others are refused."""
+    seen = await db.read(effective_tools, call.user, await found(call, params.address))
+    verdict, known = seen.toolset.verdict, registry.installed()
+    refused = {name: step for name in verdict.trace if (step := verdict.refused_by(name))}
+    return EffectiveAnswer(
+        agentId=seen.agent.slug,
+        profile=_profile(seen),
+        policyVersion=seen.rules.version,
+        groups=_grouped([known.tools[name] for name in seen.toolset.tools]),
+        refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in refused.items()],
+        notices=_notices(seen),
+    )
+
+
+def _profile(seen: Effective) -> str:
+    return seen.rules.row("agent", seen.agent.slug).profile or seen.rules.row("global").profile
+
+
+def _notices(seen: Effective) -> list[str]:
+    steps = [step for steps in seen.toolset.verdict.trace.values() for step in steps if step.rule.startswith("allow list ignored")]
+    return list(dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps))
+
+
+class InvokeParams(ToSession):
+    """Without `idempotencyKey` a repeated request is another call. `confirm` is OpenClaw's, and means nothing here."""
+
+    name: ToolName
+    args: dict[str, Any] = Field(default_factory=dict)
+    idempotency_key: IdempotencyKey | None = None
+    confirm: bool | None = None
+
+
+class InvokeError(TypedDict):
+    code: str
+    message: str
+    layer: NotRequired[str]
+
+
+class InvokeAnswer(TypedDict):
+    """`output` is the tool's result, {content, details}. A refusal has the code tool_not_allowed and the layer's name."""
+
+    ok: bool
+    toolName: str
+    runId: str
+    output: NotRequired[dict[str, Any]]
+    error: NotRequired[InvokeError]
+
+
+@method("tools.invoke", scope=Scope.WRITE)
+async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
+    """Call one tool yourself, as the session's agent could: by the same policy, and recorded in the session.
+
+    It waits for its turn there and is answered when it has ended; chat.abort with the runId stops it.
+    """
+    run_id = params.idempotency_key or f"invoke-{uuid4().hex}"
+    accepted = await invoke(Invocation(call.user, params.name, params.args, run_id, params.address))
+    state = await end_of_run(call.runtime.hub.run_waits, call.user, accepted.run_id, accepted.pk)
+    outcome = await db.read(outcome_of, state)
+    answer = InvokeAnswer(ok=not outcome.code, toolName=params.name, runId=accepted.run_id)
+    if outcome.result:
+        answer["output"] = outcome.result
+    if outcome.code:
+        answer["error"] = InvokeError(code=outcome.code, message=outcome.words)
+        if outcome.layer:
+            answer["error"]["layer"] = outcome.layer
+    return answer
+
+
+def _grouped(tools: list[registry.Registered]) -> list[GroupRow]:
+    groups: dict[str, GroupRow] = {}
+    for each in tools:
+        facts, source = each.facts, _source(each.facts)
+        name = _group_of(facts)
+        group = groups.setdefault(name, GroupRow(id=name, label=name.capitalize(), source=source, tools=[]))
+        row = ToolRow(id=facts.name, label=each.factory.label, description=each.factory.description, source=source)
+        if facts.plugin:
+            group["pluginId"] = row["pluginId"] = facts.plugin
+        group["tools"].append(row)
+    return [groups[name] for name in sorted(groups)]
+
+
+def _source(facts: ToolFacts) -> Source:
+    return "plugin" if facts.plugin else "core"
+
+
+def _group_of(facts: ToolFacts) -> str:
+    own = [group for group in facts.groups if group != OPENCLAW]
+    return facts.plugin or (own[0] if own else OPENCLAW)
