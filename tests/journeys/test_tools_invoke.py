@@ -1,0 +1,133 @@
+"""One tool call by hand, over HTTP and over the socket: the same door, the same record, the same refusals as the model's."""
+
+import httpx
+import pytest
+from django.test import Client as Browser
+
+from sessions_app.models import Run, ToolCall
+from tests.conftest import PASSWORD
+
+
+@pytest.fixture
+def call(live, person):
+    """Invoke over HTTP as somebody new, or as `user`."""
+    user = person()
+
+    async def invoke(body, *, user=user, token=None, **headers):
+        token = live.api_token(user) if token is None else token
+        headers = {"Authorization": f"Bearer {token}", **headers} if token else headers
+        async with httpx.AsyncClient(base_url=live.url, headers=headers, timeout=30) as client:
+            return await client.post("/tools/invoke", json=body)
+
+    invoke.user = user
+    return invoke
+
+
+async def test_a_program_calls_a_tool_and_the_session_remembers_it(call):
+    made = await call({"tool": "write", "args": {"path": "note.txt", "content": "hello"}, "sessionKey": "main"})
+    assert (made.status_code, made.json()["ok"]) == (200, True)
+    answer = (await call({"name": "read", "args": {"path": "note.txt"}})).json()
+    assert answer["result"]["content"] == [{"type": "text", "text": "hello"}]
+    row = ToolCall.objects.get(run__run_id=answer["runId"])
+    assert (row.name, row.status, row.arguments) == ("read", "finished", {"path": "note.txt"})
+    assert len(row.verdict["trace"]["read"]) == 10
+    assert (row.run.status, row.run.reason, row.run.model) == ("completed", "invoked", "")
+
+
+async def test_the_same_key_again_acts_once(call):
+    body = {"tool": "write", "args": {"path": "once.txt", "content": "x"}, "idempotencyKey": "only-once"}
+    first, again = await call(body), await call(body)
+    assert first.json() == again.json()
+    assert "created" in first.json()["result"]["content"][0]["text"]
+    other = await call({**body, "args": {"path": "twice.txt", "content": "x"}})
+    assert (other.status_code, other.json()["error"]["type"]) == (409, "conflict")
+
+
+async def test_a_refusal_names_its_layer(call):
+    answer = await call({"tool": "read", "args": {"path": "x"}, "agentId": "demo"})
+    assert answer.status_code == 403
+    error = answer.json()["error"]
+    assert (error["type"], error["layer"]) == ("tool_not_allowed", "profile")
+    assert "profile" in error["message"]
+    assert ToolCall.objects.get(run__run_id=answer.json()["runId"]).status == "refused"
+
+
+async def test_a_tool_that_does_not_exist_is_not_found(call):
+    answer = await call({"tool": "teleport"})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (404, "tool_not_allowed")
+
+
+async def test_wrong_arguments_and_failures_are_told_in_words(call):
+    wrong = (await call({"tool": "read", "args": {"file": 1}})).json()["error"]
+    assert wrong["type"] == "invalid_arguments"
+    assert "`path`" in wrong["message"]
+    missing = await call({"tool": "read", "args": {"path": "nothing-here"}})
+    assert (missing.status_code, missing.json()["error"]["type"]) == (400, "tool_error")
+    assert "does not exist" in missing.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("body", [[], {}, {"tool": ""}, {"tool": "read", "args": []}, {"tool": "read", "colour": "red"}])
+async def test_a_body_of_another_shape_is_told_so(call, body):
+    answer = await call(body)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request")
+
+
+async def test_who_sends_it_must_be_known_and_may_write(call, live, person):
+    assert (await call({"tool": "read"}, token="")).status_code == 401
+    assert (await call({"tool": "read"}, token="claw_nothing")).status_code == 401
+    assert (await call({"tool": "read"}, user=person("Auditor"))).status_code == 403
+    async with httpx.AsyncClient(base_url=live.url) as client:
+        looked = await client.get("/tools/invoke")
+    assert (looked.status_code, looked.headers["Allow"]) == (405, "POST")
+
+
+async def test_somebody_elses_session_is_not_found(call, person, session_of):
+    theirs = session_of(person())
+    answer = await call({"tool": "session_status", "sessionKey": f"session:{theirs.id}"})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found")
+    assert not Run.objects.filter(session=theirs).exists()
+
+
+async def test_a_cookie_needs_the_csrf_token_too(call, live, settings):
+    browser = Browser()
+    assert browser.login(username=call.user.username, password=PASSWORD)
+    signed_in = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    token = "a" * 32
+    cookies = f"{settings.SESSION_COOKIE_NAME}={signed_in}; {settings.CSRF_COOKIE_NAME}={token}"
+    body = {"tool": "session_status"}
+    assert (await call(body, token="", Cookie=cookies)).status_code == 403
+    assert (await call(body, token="", Cookie=cookies, **{"X-CSRFToken": token})).status_code == 200
+
+
+async def test_the_socket_offers_the_same(live, person):
+    async with live.client(person()) as client:
+        done = await client.request("tools.invoke", {"name": "write", "args": {"path": "a.md", "content": "# A"}})
+        assert done["ok"]
+        assert done["toolName"] == "write"
+        refused = await client.request("tools.invoke", {"name": "write", "args": {}, "sessionKey": "agent:demo:main"})
+        assert (refused["ok"], refused["error"]["code"], refused["error"]["layer"]) == (False, "tool_not_allowed", "profile")
+        seen = await client.request("tools.effective", {"sessionKey": "main"})
+        offered = {tool["id"] for group in seen["groups"] for tool in group["tools"]}
+        assert {"read", "write", "session_status"} <= offered
+        assert seen["profile"] == "coding"
+        demo = await client.request("tools.effective", {"sessionKey": "agent:demo:main"})
+        assert {"id": "write", "layer": "profile", "rule": "profile `minimal`: no allow entry matches"} in demo["refused"]
+        catalog = await client.request("tools.catalog", {})
+        assert {"minimal", "coding", "messaging", "full"} == {profile["id"] for profile in catalog["profiles"]}
+        fs = next(group for group in catalog["groups"] if group["id"] == "fs")
+        assert {"read", "write", "edit", "glob", "grep"} <= {tool["id"] for tool in fs["tools"]}
+
+
+async def test_a_call_waits_for_its_turn_and_can_be_stopped(live, person, eventually):
+    user, key = person(), "agent:main:busy"
+    async with live.client(user) as client:
+        await client.request("chat.send", {"message": "[[tokens=3 hang_after=1]]", "sessionKey": key, "idempotencyKey": "long"})
+        await eventually(lambda: Run.objects.filter(run_id="long", owner=user, status="running").exists())
+        waiting = client.request("tools.invoke", {"name": "session_status", "sessionKey": key, "idempotencyKey": "mine"})
+        import asyncio
+
+        asked = asyncio.create_task(waiting)
+        await eventually(lambda: Run.objects.filter(run_id="mine", owner=user, status="accepted").exists())
+        await client.request("chat.abort", {"sessionKey": key})
+        answer = await asked
+    assert (answer["ok"], answer["error"]["code"]) == (False, "rpc")
