@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.models import ToolCall
+from sessions_app.models import Run, ToolCall
 from sessions_app.selectors import RunState
 
 
@@ -20,9 +20,8 @@ class Outcome:
 def outcome_of(state: RunState) -> Outcome:
     call = ToolCall.objects.filter(run=state.pk).order_by("position").first()
     if call is None or call.result is None:
-        return Outcome(
-            {}, state.reason or "failed", state.error or f"the call did not come to an end: {state.reason or state.status}"
-        )
+        words = state.error or f"the call did not come to an end: {state.reason or state.status}"
+        return Outcome({}, "aborted" if state.status == Run.Status.ABORTED else state.reason or "failed", words)
     if not call.is_error:
         return Outcome(call.result)
     words = "\n".join(block["text"] for block in call.result["content"] if block["type"] == "text")

@@ -12,12 +12,11 @@ from clawsite.api.caller import caller
 from clawsite.gateway import runtime
 from clawsite.gateway.addressing import Id, IdempotencyKey, Key, address_of
 from clawsite.gateway.frames import complaint
-from clawsite.gateway.run_waits import end_of_run
+from clawsite.gateway.invocations import USUAL_PATIENCE, Patience, carry_out
 from clawsite.gateway.scopes import Scope
-from clawsite.infra import db
 from clawsite.infra.errors import ClawError
-from clawsite.routing.invocation import Invocation, invoke
-from sessions_app.invocations import Outcome, outcome_of
+from clawsite.routing.invocation import Invocation
+from sessions_app.invocations import Outcome
 
 REFUSED = "tool_not_allowed"
 UNKNOWN_TOOL = "toolset"  # the layer of a name that no tool of the session has
@@ -35,6 +34,7 @@ class InvokeBody(BaseModel):
     session_id: Id | None = None
     agent_id: Id | None = None
     idempotency_key: IdempotencyKey | None = None
+    timeout_ms: Patience = USUAL_PATIENCE
 
     @model_validator(mode="before")
     @classmethod
@@ -55,10 +55,8 @@ async def invoke_tool(request: HttpRequest) -> JsonResponse:
         args = {**body.args, "action": body.action} if body.action else body.args
         run_id = body.idempotency_key or f"invoke-{uuid4().hex}"
         to = address_of(body.session_key, body.session_id, body.agent_id)
-        accepted = await invoke(Invocation(user, body.tool, args, run_id, to))
         waits = (await runtime.running()).hub.run_waits
-        state = await end_of_run(waits, user, accepted.run_id, accepted.pk)
-        return _answer(await db.read(outcome_of, state), accepted.run_id)
+        return _answer(await carry_out(Invocation(user, body.tool, args, run_id, to), waits, body.timeout_ms), run_id)
     except ValidationError as error:
         return _error(400, "invalid_request", complaint(error))
     except ClawError as error:
@@ -69,7 +67,7 @@ async def invoke_tool(request: HttpRequest) -> JsonResponse:
 def _answer(outcome: Outcome, run_id: str) -> JsonResponse:
     if not outcome.code:
         return JsonResponse({"ok": True, "runId": run_id, "result": outcome.result})
-    status = 400
+    status = 504 if outcome.code == "timeout" else 400
     if outcome.code == REFUSED:
         status = 404 if outcome.layer == UNKNOWN_TOOL else 403
     return _error(status, outcome.code, outcome.words, layer=outcome.layer, run_id=run_id)

@@ -1,5 +1,7 @@
 """One tool call by hand, over HTTP and over the socket: the same door, the same record, the same refusals as the model's."""
 
+import asyncio
+
 import httpx
 import pytest
 from django.test import Client as Browser
@@ -123,11 +125,11 @@ async def test_a_call_waits_for_its_turn_and_can_be_stopped(live, person, eventu
     async with live.client(user) as client:
         await client.request("chat.send", {"message": "[[tokens=3 hang_after=1]]", "sessionKey": key, "idempotencyKey": "long"})
         await eventually(lambda: Run.objects.filter(run_id="long", owner=user, status="running").exists())
-        waiting = client.request("tools.invoke", {"name": "session_status", "sessionKey": key, "idempotencyKey": "mine"})
-        import asyncio
-
-        asked = asyncio.create_task(waiting)
+        wish = {"name": "session_status", "sessionKey": key, "idempotencyKey": "mine"}
+        late = await client.request("tools.invoke", {**wish, "timeoutMs": 50})
+        assert (late["ok"], late["error"]["code"]) == (False, "timeout")
+        asked = asyncio.create_task(client.request("tools.invoke", wish))
         await eventually(lambda: Run.objects.filter(run_id="mine", owner=user, status="accepted").exists())
         await client.request("chat.abort", {"sessionKey": key})
         answer = await asked
-    assert (answer["ok"], answer["error"]["code"]) == (False, "rpc")
+    assert (answer["ok"], answer["error"]["code"]) == (False, "aborted")

@@ -9,12 +9,11 @@ from typing_extensions import TypedDict
 from agents.effective import Effective, effective_tools
 from agents.selectors import find_agent
 from clawsite.gateway.addressing import Id, IdempotencyKey, ToSession, found
+from clawsite.gateway.invocations import USUAL_PATIENCE, Patience, carry_out
 from clawsite.gateway.registry import Call, Params, method
-from clawsite.gateway.run_waits import end_of_run
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
-from clawsite.routing.invocation import Invocation, invoke
-from sessions_app.invocations import outcome_of
+from clawsite.routing.invocation import Invocation
 from sessions_app.keys import DEFAULT_AGENT
 from tools_app import registry
 from tools_app.policy.catalog import OPENCLAW, PROFILES
@@ -121,6 +120,7 @@ class InvokeParams(ToSession):
     name: ToolName
     args: dict[str, Any] = Field(default_factory=dict)
     idempotency_key: IdempotencyKey | None = None
+    timeout_ms: Patience = USUAL_PATIENCE
     confirm: bool | None = None
 
 
@@ -144,13 +144,12 @@ class InvokeAnswer(TypedDict):
 async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
     """Call one tool yourself, as the session's agent could: by the same policy, and recorded in the session.
 
-    It waits for its turn there and is answered when it has ended; chat.abort with the runId stops it.
+    It waits for its turn there and is answered when it has ended, or after `timeoutMs`; chat.abort with the runId stops it.
     """
     run_id = params.idempotency_key or f"invoke-{uuid4().hex}"
-    accepted = await invoke(Invocation(call.user, params.name, params.args, run_id, params.address))
-    state = await end_of_run(call.runtime.hub.run_waits, call.user, accepted.run_id, accepted.pk)
-    outcome = await db.read(outcome_of, state)
-    answer = InvokeAnswer(ok=not outcome.code, toolName=params.name, runId=accepted.run_id)
+    wish = Invocation(call.user, params.name, params.args, run_id, params.address)
+    outcome = await carry_out(wish, call.runtime.hub.run_waits, params.timeout_ms)
+    answer = InvokeAnswer(ok=not outcome.code, toolName=params.name, runId=run_id)
     if outcome.result:
         answer["output"] = outcome.result
     if outcome.code:
