@@ -21,6 +21,8 @@ from sessions_app.word_table import all_of, quoted
 MOST_CANDIDATES = 400  # pieces that are looked at; some 30 ms
 MOST_COUNTED = 5_000  # pieces that have a word; beyond this it is common enough
 MOST_TERMS = 48
+# Weight of a word that no piece has; of those that one has it is 0.5 or more. In a question in Chinese most pairs are such.
+OF_NO_NOTE = 0.1
 SHORTEST_PREFIX = 3  # letters: `decide` also finds `decided`
 SNIPPET, BEFORE_MATCH = 700, 200
 BATCH = 200  # rows in one INSERT
@@ -80,7 +82,7 @@ def search(workspace: str, query: str, *, limit: int, min_score: float) -> list[
     for term in sorted(terms, key=lambda term: len(found[term])):  # what is rare tells most
         pks.update(dict.fromkeys(found[term][: MOST_CANDIDATES - len(pks)]))
     total = MemoryChunk.objects.filter(file__workspace=workspace).count()
-    weights = {term: math.log(1 + total / (len(found[term]) + 0.5)) for term in terms}
+    weights = {term: math.log(1 + total / (len(found[term]) + 0.5)) if found[term] else OF_NO_NOTE for term in terms}
     ranked = []
     # The index proposes; whose a piece is, is decided by its rows.
     for chunk in MemoryChunk.objects.filter(pk__in=list(pks), file__workspace=workspace).select_related("file"):

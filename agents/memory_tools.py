@@ -27,7 +27,7 @@ NO_NOTES = "there are no notes yet: they are MEMORY.md and the Markdown files be
 class SearchArgs(ToolArgs):
     query: str = Field(min_length=1, max_length=1_000, description="What to look for; a question or some words, in any language")
     max_results: int = Field(6, ge=1, le=50, description="How many places to show at most")
-    min_score: float = Field(0.1, ge=0, le=1, description="Leave out places that fit less; 1: all words of the query are there")
+    min_score: float = Field(0.1, ge=0, le=1, description="Leave out places that fit less, from 0 to 1 for all words of the query")
 
 
 @tool("memory_search", group="memory", args=SearchArgs, read_only=True, idempotent=True)
