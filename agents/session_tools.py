@@ -45,7 +45,8 @@ def _list(env: ToolEnv, args: ListArgs) -> dict[str, Any]:
     found = reach.reachable(env)
     if args.active_minutes:
         found = found.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=args.active_minutes))
-    newest = in_order_of_use(reach.sender_of(env), found).select_related("owner")[: MOST_LOOKED_AT + 1]
+    most = MOST_LOOKED_AT if args.kinds else args.limit
+    newest = in_order_of_use(reach.sender_of(env), found).select_related("owner")[: most + 1]
     wanted = [session for session in newest if not args.kinds or _kind(session) in args.kinds]
     listed = wanted[: args.limit]
     states = _states(listed)

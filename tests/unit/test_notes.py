@@ -1,6 +1,7 @@
 """An agent's notes as files: which count, how they are read, how they are cut into pieces, how well a piece fits a query."""
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ def test_pieces_cover_every_line_and_overlap():
     for piece in pieces:
         assert piece.text == "\n".join(lines[piece.start_line - 1 : piece.end_line])
         assert len(piece.text.encode()) <= PIECE_BYTES
-    for before, after in zip(pieces, pieces[1:], strict=False):
+    for before, after in pairwise(pieces):
         shared = lines[after.start_line - 1 : before.end_line]
         assert shared
         assert len("\n".join(shared)) <= OVERLAP_BYTES
@@ -106,7 +107,7 @@ def test_a_very_long_line_is_cut_and_no_word_is_lost_at_the_cut(line):
     assert (pieces[0].start_line, pieces[-1].end_line) == (1, 3)
     inner = [piece.text for piece in pieces if piece.start_line == piece.end_line == 2]
     assert inner and all(text in line for text in inner)
-    for before, after in zip(inner, inner[1:], strict=False):
+    for before, after in pairwise(inner):
         assert before.endswith(after[:20])
 
 
