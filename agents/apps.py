@@ -10,6 +10,8 @@ class AgentsConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
+        from agents.memory_table import install_trigger
         from agents.models import install_main_agent
 
         post_migrate.connect(install_main_agent, sender=self)
+        post_migrate.connect(install_trigger, sender=self)

@@ -134,7 +134,7 @@ class OutboxAdmin(ReadOnlyAdmin):
     date_hierarchy = "created_at"
     ordering = ["-id"]
     fieldsets = [
-        (None, {"fields": [("session", "run", "part"), ("channel", "status", "attempts"), "error", "payload"]}),
+        (None, {"fields": [("session", "run"), ("call_id", "part"), ("channel", "status", "attempts"), "error", "payload"]}),
         (_("When"), {"fields": [("created_at", "delivered_at", "lease_ends"), "lease_token"]}),
     ]
 

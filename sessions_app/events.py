@@ -4,6 +4,7 @@ Events are given their numbers by journal.py inside the transaction of the chang
 """
 
 import uuid
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 import orjson
@@ -94,3 +95,8 @@ def _light(event: EventOut) -> EventOut:
     if len(orjson.dumps(event["data"])) > LARGEST_ON_THE_BUS:
         return {**event, "data": None}
     return event
+
+
+def is_last(event: Mapping[str, Any]) -> bool:
+    """Whether this is the last event of a run. One whose data stayed behind for its size may be, so it counts."""
+    return event["stream"] == "lifecycle" and (event["data"] is None or event["data"]["phase"] in ("end", "error"))

@@ -1,4 +1,4 @@
-"""Replies a connector has to deliver: written with the end of the run, taken by one deliverer, marked once."""
+"""What a connector has to deliver: written with the end of the run or by a tool call, taken by one deliverer, marked once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +16,12 @@ MOST_ATTEMPTS = 5
 LIVE_CHANNELS = {"", "webchat"}
 
 
-def enqueue(*, run_pk: int, session_id: UUID, channel: str, payloads: Sequence[dict[str, Any]]) -> None:
-    """Store the parts of a reply; a part that is already there is not stored again."""
+def enqueue(*, run_pk: int, session_id: UUID, channel: str, payloads: Sequence[dict[str, Any]], call_id: str = "") -> None:
+    """Store the parts of a reply, or of what a tool call says meanwhile; a part that is already there is not stored again."""
     if channel in LIVE_CHANNELS:
         return
-    rows = [
-        Outbox(run_id=run_pk, session_id=session_id, part=part, channel=channel, payload=payload, created_at=clock.now())
-        for part, payload in enumerate(payloads)
-    ]
+    told = {"run_id": run_pk, "call_id": call_id, "session_id": session_id, "channel": channel, "created_at": clock.now()}
+    rows = [Outbox(part=part, payload=payload, **told) for part, payload in enumerate(payloads)]
     Outbox.objects.bulk_create(rows, ignore_conflicts=True)
 
 

@@ -14,6 +14,7 @@ from sessions_app import events, journal, runs, sql
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.keys import DEFAULT_AGENT, parse_key
 from sessions_app.models import Session, TranscriptEntry
+from sessions_app.models.session import SessionQuerySet
 
 THINKING_LEVELS = ("", "off", "minimal", "low", "medium", "high", "xhigh")
 # Wire name -> column. Everything else that may be patched is kept by its wire name in `settings`.
@@ -28,14 +29,19 @@ def find_session(user: User, *, key: str | None = None, session_id: str | None =
     if key is not None:
         found = visible.filter(owner=user, key=str(parse_key(key))).first()
     else:
-        try:
-            wanted = uuid.UUID(session_id or "")
-        except ValueError:
-            raise NotFound(f"there is no session {session_id!r}") from None
-        found = visible.filter(id=wanted).first() or visible.filter(generation_id=wanted).first()
+        found = session_of_id(visible, session_id or "")
     if found is None:
         raise NotFound(f"there is no session {key or session_id!r}")
     return found
+
+
+def session_of_id(visible: SessionQuerySet, session_id: str) -> Session | None:
+    """The session that has this id, or whose present generation has it."""
+    try:
+        wanted = uuid.UUID(session_id)
+    except ValueError:
+        return None
+    return visible.filter(id=wanted).first() or visible.filter(generation_id=wanted).first()
 
 
 def own_session_id(owner_pk: int, key: str) -> uuid.UUID | None:
@@ -146,16 +152,18 @@ def restore_session(user: User, session_id: str) -> tuple[Session, bool]:
 
 
 @transaction.atomic
-def inject_message(user: User, session: Session, text: str, label: str = "") -> TranscriptEntry:
-    """Append an assistant message without asking a model."""
+def inject_message(user: User, session: Session, text: str, label: str = "", *, message_id: str = "") -> TranscriptEntry:
+    """Append an assistant message without asking a model; one that has its id already is not appended again."""
     session = _own(user, session)
+    if message_id and (first := TranscriptEntry.objects.filter(session=session, message_id=message_id).first()):
+        return first
     words = f"[{label}]\n\n{text}" if label else text
     entry = NewEntry(
         "message",
         "assistant",
         [{"type": "text", "text": words}],
         words,
-        uuid.uuid4().hex[:8],
+        message_id or uuid.uuid4().hex[:8],
         {"stopReason": "injected", "label": label},
     )
     message = {"role": "assistant", "content": entry.content, "timestamp": clock.now_ms(), "messageId": entry.message_id}

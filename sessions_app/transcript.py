@@ -9,6 +9,7 @@ import orjson
 
 from clawsite.infra import clock
 from sessions_app import sql
+from sessions_app.models import Session
 from sessions_app.rewinds import visible
 
 # What a model is given at most; older turns are left out (compaction will summarise them instead).
@@ -67,3 +68,42 @@ def model_history(session_id: UUID, generation: int, run_pk: int = 0) -> list[Pa
         PastEntry(role, text, orjson.loads(content) if content else [], orjson.loads(meta) if meta else {})
         for _, _, role, text, content, meta in [*before, *own]
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as it is told elsewhere: its beginning, without thinking."""
+
+    role: str
+    text: str
+    length: int  # of the whole text
+    moment: dt.datetime
+    calls: list[dict[str, Any]]  # that an assistant's message asks for
+    tool: str  # whose result it is
+
+
+def last_said(session: Session, *, limit: int, characters: int, with_tools: bool) -> tuple[list[Said], bool]:
+    """The last messages of a session, oldest first, and whether there are older ones. Without tools: only what has words."""
+    wanted = "" if with_tools else "AND e.role <> 'toolResult' AND e.text <> ''"
+    newest = sql.rows(
+        f"""
+        SELECT e.role, substr(e.text, 1, %s), length(e.text), e.created_at,
+          CASE WHEN e.role = 'assistant' THEN e.content END, CASE WHEN e.role = 'toolResult' THEN e.meta END
+        FROM {sql.ENTRY} e
+        WHERE e.session_id = %s AND e.generation = %s AND e.kind IN ('message', 'tool_result') {wanted} AND {visible("e")}
+        ORDER BY e.position DESC LIMIT %s
+        """,
+        [characters, sql.uuid_value(session.pk), session.generation, limit + 1],
+    )
+    said = [
+        Said(
+            role,
+            text,
+            length,
+            sql.as_moment(moment),
+            [block for block in orjson.loads(content or "[]") if with_tools and block.get("type") == "toolCall"],
+            orjson.loads(meta)["toolName"] if meta else "",
+        )
+        for role, text, length, moment, content, meta in reversed(newest[:limit])
+    ]
+    return said, len(newest) > limit

@@ -64,13 +64,13 @@ def _closing_connections():
 def delete_rows() -> None:
     from django.contrib.sessions.models import Session as BrowserSession
 
-    from agents.models import Agent, install_main_agent
+    from agents.models import Agent, MemoryFile, install_main_agent
     from clawsite.accounts.models import AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, User
     from clawsite.accounts.tokens import install_gateway_user
     from sessions_app import lanes
     from sessions_app.models import Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
 
-    for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker):
+    for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker, MemoryFile):
         model.objects.all().delete()
     for model in (AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, BrowserSession):
         model.objects.all().delete()

@@ -127,6 +127,11 @@ class ToolEnv:
     session_key: str
     run_pk: int | None = None  # none: called from outside a run
     model: str = ""
+    sender_id: int = 0  # who sent the message that started the run, which may be a guest; left out: the owner
+
+    def __post_init__(self) -> None:
+        if not self.sender_id:
+            object.__setattr__(self, "sender_id", self.owner_id)
 
 
 A = TypeVar("A", bound=ToolArgs)

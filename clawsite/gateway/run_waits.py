@@ -8,12 +8,8 @@ from typing import Any
 from clawsite.accounts.models import User
 from clawsite.infra import db
 from sessions_app import selectors
+from sessions_app.events import is_last
 from sessions_app.selectors import RunState
-
-
-def is_last(event: dict[str, Any]) -> bool:
-    """Whether this is the last event of a run. One whose data stayed behind for its size may be, so it counts."""
-    return event["stream"] == "lifecycle" and (event["data"] is None or event["data"]["phase"] in ("end", "error"))
 
 
 class RunWaits:

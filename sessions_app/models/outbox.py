@@ -1,4 +1,4 @@
-"""Replies that a connector has to deliver outside: written with the end of the run, delivered once."""
+"""What a connector has to deliver outside: written with the end of the run or by a tool call, delivered once."""
 
 from django.db import models
 from django.db.models import UniqueConstraint
@@ -16,6 +16,9 @@ class Outbox(models.Model):
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="outbox", verbose_name=_("session"))
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="outbox", verbose_name=_("run"))
+    call_id = models.CharField(
+        _("call id"), max_length=200, blank=True, help_text=_("The tool call that said it; empty for the run's reply")
+    )
     part = models.PositiveSmallIntegerField(_("part"), default=0)
     channel = models.CharField(_("channel"), max_length=32)
     payload = models.JSONField(_("payload"))
@@ -30,7 +33,7 @@ class Outbox(models.Model):
     class Meta:
         verbose_name = _("outbox entry")
         verbose_name_plural = _("outbox")
-        constraints = [UniqueConstraint(fields=["run", "part"], name="one_reply_per_part")]
+        constraints = [UniqueConstraint(fields=["run", "call_id", "part"], name="one_reply_per_part")]
 
     def __str__(self) -> str:
         return f"{self.channel} {self.run_id}/{self.part}"

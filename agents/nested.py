@@ -1,0 +1,85 @@
+"""A message from one session to another: queued like everybody's, once for each call, and never in a circle.
+
+What waits for what can be read from rows alone, by any process: a nested run says in its options which call of which run sent
+it and whether that call waits, and the row of the call says whether it still does. A caller that died or gave up waits no more.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from clawsite.accounts.models import User
+from sessions_app.lanes import NESTED
+from sessions_app.models import Lane, Run, Session, ToolCall
+from sessions_app.runs import Accepted, accept_run
+from tools_app.definition import ToolEnv, ToolFailed
+
+SENT_BY = "sentBy"
+DEEPEST = 5  # messages that answer each other: A to B, B to A, and so on
+# In the words themselves: later runs of that session read them too, and must not take them for a person's.
+HEADING = "[Message from agent {agent} in session {key}, sent by its sessions_send tool and not by a person]\n\n{message}"
+
+
+@transaction.atomic
+def send(env: ToolEnv, call_id: str, sender: User, target: Session, message: str, *, waits: bool) -> Accepted:
+    """Queue the message. The same call again answers with the first run. In a transaction of its own: it locks the lane first."""
+    # Two sessions that turn to each other at once must not both find the way free. Always lane, session, run.
+    Lane.objects.select_for_update().filter(name=NESTED).first()
+    depth = 1 + _depth_of(env.run_pk)
+    if depth > DEEPEST:
+        raise ToolFailed(
+            f"sessions have answered each other {DEEPEST} times in a row: stop here, and tell the person how far you came"
+        )
+    if waits and waits_for(target.pk, UUID(env.session_id)):
+        raise ToolFailed(
+            "that session is waiting for an answer of this one, so waiting for it would never end: just give your answer, "
+            "or send with timeout_seconds 0"
+        )
+    sent_by = {"run": env.run_pk, "call": call_id, "waits": waits, "depth": depth}
+    here = Session.objects.get(pk=env.session_id)
+    return accept_run(
+        user=sender,
+        session=target,
+        run_id=f"send:{env.run_pk or env.session_id}:{call_id}",
+        prompt=HEADING.format(agent=env.agent, key=here.key_for(target.owner_id), message=message),
+        options={SENT_BY: sent_by},
+        lane=NESTED,
+    )
+
+
+def _depth_of(run_pk: int | None) -> int:
+    if run_pk is None:
+        return 0
+    options: dict[str, Any] = Run.objects.filter(pk=run_pk).values_list("options", flat=True).first() or {}
+    return int(options.get(SENT_BY, {}).get("depth", 0))
+
+
+def waits_for(session_id: UUID, other: UUID) -> bool:
+    """Whether a session waits for another one, itself or through others."""
+    waiting = _waiting_sessions()
+    seen: set[UUID] = set()
+    ahead = [session_id]
+    while ahead:
+        here = ahead.pop()
+        if here == other:
+            return True
+        if here not in seen:
+            seen.add(here)
+            ahead += waiting.get(here, [])
+    return False
+
+
+def _waiting_sessions() -> dict[UUID, list[UUID]]:
+    """Session -> the sessions that a call of its run waits for at this moment."""
+    unfinished = Run.objects.filter(lane=NESTED, status__in=Run.UNFINISHED).values_list("session_id", "options")
+    sent = [(session_id, options[SENT_BY]) for session_id, options in unfinished if options.get(SENT_BY, {}).get("waits")]
+    calls = ToolCall.objects.filter(run__in={by["run"] for _, by in sent}, status=ToolCall.Status.STARTED)
+    callers = {
+        (run_pk, call_id): session_id for run_pk, call_id, session_id in calls.values_list("run_id", "call_id", "session_id")
+    }
+    waiting: dict[UUID, list[UUID]] = {}
+    for session_id, by in sent:
+        if caller := callers.get((by["run"], by["call"])):
+            waiting.setdefault(caller, []).append(session_id)
+    return waiting

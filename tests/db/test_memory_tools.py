@@ -1,0 +1,311 @@
+"""Notes are found again: in any script, only one's own, and as the files are now. On the database of this run."""
+
+import asyncio
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from agents import memory_index, notes
+from agents.memory_table import TABLE
+from agents.models import MemoryChunk, MemoryFile
+from sessions_app import sql
+from tests.platform_tools import env_in, use
+from tools_app.builtin.workspace import Workspace
+
+LONG_AGO = 1_700_000_000
+
+
+def write(root: Path, path: str, text: str | bytes, *, at: float = LONG_AGO) -> None:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    os.utime(file, (at, at))
+
+
+@pytest.fixture
+def search(user, session_of, tmp_path):
+    """search(query, root=tmp_path, …) -> the answer of memory_search."""
+    session = session_of(user)
+
+    async def search(query: str, root: Path = tmp_path, **options) -> dict:
+        result = await use(env_in(session, workspace=root), "memory_search", query=query, **options)
+        assert not result.is_error, result.text
+        assert json.loads(result.text) == result.details
+        return result.details
+
+    return search
+
+
+@pytest.fixture
+def get(user, session_of, tmp_path):
+    session = session_of(user)
+
+    async def get(path: str, **options):
+        return await use(env_in(session, workspace=tmp_path), "memory_get", path=path, **options)
+
+    return get
+
+
+def paths(answer: dict) -> list[str]:
+    return [each["path"] for each in answer["results"]]
+
+
+async def test_a_note_is_found_with_its_lines_score_and_source(search, tmp_path):
+    write(tmp_path, "MEMORY.md", "# About\n\nThe lobster sleeps under the desk.\n")
+    write(tmp_path, "memory/2026-02-01.md", "We met at noon.\n")
+    (hit,) = (await search("lobster"))["results"]
+    assert hit == {
+        "path": "MEMORY.md",
+        "startLine": 1,
+        "endLine": 3,
+        "score": 1.0,
+        "snippet": "# About\n\nThe lobster sleeps under the desk.",
+        "source": "memory",
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("where does the lobster sleep?", "en.md"),
+        ("LOBSTER", "en.md"),
+        ("creme", "fr.md"),
+        ("東京", "ja.md"),
+        ("東京都はどこですか", "ja.md"),
+        ("我们关于预算的决定是什么", "zh.md"),
+        ("预算", "zh.md"),
+        ("서울", "ko.md"),
+        ("水", "water.md"),
+        ("नमस्ते", "hi.md"),
+    ],
+)
+async def test_notes_of_any_script_are_found_by_words_and_by_questions(search, tmp_path, query, found):
+    texts = {
+        "en": "The lobster sleeps under the desk",
+        "fr": "un café crème",
+        "ja": "東京都に行く",
+        "zh": "会议记录：预算定为五万",
+        "ko": "서울에서 만나요",
+        "water": "水",
+        "hi": "नमस्ते दुनिया",
+    }
+    for name, text in texts.items():
+        write(tmp_path, f"memory/{name}.md", text)
+    assert paths(await search(query))[0] == f"memory/{found}"
+
+
+@pytest.mark.parametrize(
+    "query", ['" OR "1', "lobster' | 'x", "NEAR(a b)", "words:lobster", "(", "\\", ":*", "a & !b", "--", "\ue000w"]
+)
+async def test_signs_in_a_query_have_no_meaning(search, tmp_path, query):
+    write(tmp_path, "MEMORY.md", "nothing of it")
+    assert paths(await search(query)) in ([], ["MEMORY.md"])
+
+
+async def test_what_fits_better_comes_first_and_limits_count(search, tmp_path):
+    for number in range(10):
+        write(tmp_path, f"memory/{number}.md", "lobster budget" if number == 7 else "lobster")
+    answer = await search("lobster budget", max_results=3)
+    assert paths(answer)[0] == "memory/7.md"
+    assert len(answer["results"]) == 3
+    assert paths(await search("lobster budget", min_score=1)) == ["memory/7.md"]
+
+
+async def test_characters_that_stand_together_come_before_those_that_do_not(search, tmp_path):
+    write(tmp_path, "memory/apart.md", "京都東京")
+    write(tmp_path, "memory/together.md", "東京都")
+    assert paths(await search("東京都")) == ["memory/together.md", "memory/apart.md"]
+
+
+async def test_changed_notes_are_found_anew_and_deleted_ones_vanish(search, tmp_path):
+    write(tmp_path, "MEMORY.md", "lobster")
+    write(tmp_path, "memory/a.md", "lobster too")
+    assert len(paths(await search("lobster"))) == 2
+    write(tmp_path, "MEMORY.md", "zebra")
+    (tmp_path / "memory/a.md").unlink()
+    assert paths(await search("lobster")) == []
+    assert paths(await search("zebra")) == ["MEMORY.md"]
+    assert MemoryFile.objects.count() == MemoryChunk.objects.count() == 1
+    assert sql.row(f"SELECT count(*) FROM {TABLE.name}") == (1,)
+
+
+async def test_a_change_within_one_tick_of_the_clock_is_seen(search, tmp_path):
+    (tmp_path / "MEMORY.md").write_text("lobster")
+    seen = os.stat(tmp_path / "MEMORY.md")
+    assert paths(await search("lobster")) == ["MEMORY.md"]
+    (tmp_path / "MEMORY.md").write_text("octopus")
+    os.utime(tmp_path / "MEMORY.md", ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert paths(await search("lobster")) == []
+    assert paths(await search("octopus")) == ["MEMORY.md"]
+
+
+async def test_only_what_changed_is_read_again(search, tmp_path, monkeypatch):
+    read, original = [], notes.read_note
+    monkeypatch.setattr(notes, "read_note", lambda files, path: read.append(path) or original(files, path))
+    write(tmp_path, "MEMORY.md", "lobster")
+    write(tmp_path, "memory/a.md", "lobster")
+    await search("lobster")
+    assert sorted(read) == ["MEMORY.md", "memory/a.md"]
+    read.clear()
+    await search("lobster")
+    assert read == []
+    write(tmp_path, "memory/a.md", "zebra", at=LONG_AGO + 5)
+    await search("lobster")
+    assert read == ["memory/a.md"]
+
+
+async def test_one_workspace_never_answers_for_another(search, tmp_path):
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    write(mine, "MEMORY.md", "my lobster")
+    write(theirs, "MEMORY.md", "their lobster")
+    assert [each["snippet"] for each in (await search("lobster", mine))["results"]] == ["my lobster"]
+    assert [each["snippet"] for each in (await search("lobster", theirs))["results"]] == ["their lobster"]
+    (tmp_path / "link").symlink_to(mine)
+    assert [each["snippet"] for each in (await search("lobster", tmp_path / "link"))["results"]] == ["my lobster"]
+    assert MemoryFile.objects.count() == 2
+
+
+async def test_what_is_left_out_is_said(search, tmp_path, monkeypatch):
+    write(tmp_path, "MEMORY.md", "lobster")
+    write(tmp_path, "memory/latin.md", b"caf\xe9")
+    for number in range(12):
+        write(tmp_path, f"memory/big{number:02}.md", b"x" * (1024 * 1024 + 1))
+    for _ in range(2):  # also when it is known by the index only
+        answer = await search("lobster")
+        assert answer["searched"] == 1
+        assert answer["leftOut"][0] == "memory/big00.md has 1048577 bytes; notes of at most 1048576 are searched"
+        assert answer["leftOut"][-1] == "and 3 more"
+    for number in range(12):
+        (tmp_path / f"memory/big{number:02}.md").unlink()
+    assert (await search("lobster"))["leftOut"] == ["memory/latin.md is not UTF-8 text"]
+
+
+async def test_a_directory_without_notes_says_how_to_make_some(search, tmp_path):
+    answer = await search("lobster")
+    assert (answer["results"], answer["searched"]) == ([], 0)
+    assert "MEMORY.md" in answer["note"]
+
+
+async def test_many_searches_at_once_do_not_break_each_other(search, tmp_path):
+    for number in range(8):
+        write(tmp_path, f"memory/{number}.md", f"lobster {number}")
+
+    async def change() -> None:
+        for turn in range(5):
+            write(tmp_path, "memory/0.md", f"zebra {turn}", at=LONG_AGO + turn)
+            await asyncio.sleep(0)
+
+    answers = await asyncio.gather(*(search("lobster", max_results=20) for _ in range(10)), change())
+    assert all(len(answer["results"]) in (7, 8) for answer in answers[:-1])
+    await search("zebra")
+    assert paths(await search("zebra")) == ["memory/0.md"]
+    assert MemoryFile.objects.count() == MemoryChunk.objects.count() == 8
+
+
+@pytest.mark.usefixtures("database")
+def test_two_processes_that_store_the_same_note_leave_it_once(tmp_path):
+    for path in ("memory/a.md", "memory/b.md"):
+        write(tmp_path, path, "lobster\n" * 500)
+    files, begin = Workspace(tmp_path), threading.Barrier(2)
+    faults: list[BaseException] = []
+
+    def store() -> None:
+        try:
+            begin.wait()
+            for path in ("memory/a.md", "memory/b.md"):
+                note = notes.read_note(files, path)
+                assert note is not None
+                memory_index.store("w", path, note)
+        except BaseException as fault:
+            faults.append(fault)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=store) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    pieces = len(notes.pieces_of("lobster\n" * 500))
+    assert (MemoryFile.objects.count(), MemoryChunk.objects.count()) == (2, 2 * pieces)
+    assert sql.row(f"SELECT count(*) FROM {TABLE.name}") == (2 * pieces,)
+
+
+async def test_an_answer_that_is_too_large_is_cut_and_says_so(search, tmp_path):
+    for number in range(50):
+        write(tmp_path, f"memory/{number}.md", "水" * 500 + f" {number}")
+    answer = await search("水", max_results=50)
+    assert 0 < len(answer["results"]) < 50
+    assert answer["cut"] == f"{50 - len(answer['results'])} more results did not fit: ask for fewer, or more precisely"
+
+
+async def test_a_common_word_does_not_hide_a_rare_one(search, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_index, "MOST_CANDIDATES", 5)
+    write(tmp_path, "memory/00.md", "the lobster")
+    for number in range(1, 30):
+        write(tmp_path, f"memory/{number:02}.md", "the the the")
+    assert paths(await search("the lobster", max_results=1)) == ["memory/00.md"]
+
+
+async def test_lines_of_a_note_are_shown_and_where_to_go_on(get, tmp_path):
+    write(tmp_path, "memory/a.md", "".join(f"line {number}\n" for number in range(1, 11)))
+    shown = (await get("memory/a.md", from_line=3, lines=2)).details
+    assert shown == {
+        "path": "memory/a.md",
+        "text": "line 3\nline 4",
+        "startLine": 3,
+        "endLine": 4,
+        "totalLines": 10,
+        "cut": "go on with from_line 5",
+    }
+    assert "cut" not in (await get("./memory/../memory/a.md")).details
+
+
+async def test_a_long_note_is_cut_and_says_so(get, tmp_path):
+    write(tmp_path, "MEMORY.md", ("水" * 9_000 + "\n") * 20)
+    result = await get("MEMORY.md")
+    assert result.details["cut"] == "lines of more than 8000 characters are cut; go on with from_line 2"
+    assert json.loads(result.text) == result.details
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("notes.md", "is no note"),
+        ("memory/a.txt", "is no note"),
+        ("memory", "is no note"),
+        ("../MEMORY.md", "outside the workspace"),
+        ("memory/../../x/MEMORY.md", "outside the workspace"),
+        ("memory/link.md", "symbolic link"),
+        ("memory/none.md", "does not exist"),
+        ("memory/latin.md", "not UTF-8"),
+        ("/etc/passwd", "outside the workspace"),
+    ],
+)
+async def test_only_notes_are_shown(get, tmp_path, path, words):
+    write(tmp_path, "notes.md", "x")
+    write(tmp_path, "memory/a.txt", "x")
+    write(tmp_path, "memory/latin.md", b"caf\xe9")
+    (tmp_path / "memory/link.md").symlink_to("/etc/passwd")
+    result = await get(path)
+    assert result.is_error
+    assert words in result.text
+
+
+async def test_a_line_behind_the_end_is_refused_in_words(get, tmp_path):
+    write(tmp_path, "MEMORY.md", "one")
+    assert (await get("MEMORY.md", from_line=2)).text == "`MEMORY.md` has 1 lines; line 2 does not exist"
+
+
+def test_without_a_workspace_there_is_no_memory():
+    from agents.memory_tools import make_memory_get, make_memory_search
+    from tools_app.definition import ToolEnv
+
+    env = ToolEnv(None, "main", 1, "s", "k")
+    assert make_memory_search.create(env) is None
+    assert make_memory_get.create(env) is None

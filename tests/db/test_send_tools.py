@@ -1,0 +1,297 @@
+"""sessions_send and message: whom they reach, that they do it once, and what they refuse. Without a worker."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+from django.db import connection
+
+from agents import nested
+from clawsite.accounts.models import User
+from sessions_app import members, outbox, queue, runs, sessions, tool_calls
+from sessions_app.models import Outbox, Run, Session, ToolCall, TranscriptEntry
+from sessions_app.tool_calls import Decision
+from tests.platform_tools import env_in, use
+from tools_app.definition import ToolFailed
+
+
+@pytest.fixture
+def running(user):
+    """Make a session's run that is being worked on, with a call `c1` of sessions_send under way; -> its environment."""
+
+    def make(session: Session, *, sender=None, options=None):
+        owner = sender or user
+        runs.accept_run(user=owner, session=session, run_id=f"of {session.key}", prompt="hi", options=options)
+        claimed = next(each for each in queue.claim("w", 10).runs if each.session_id == session.pk)
+        tool_calls.record(claimed, [Decision("c1", "sessions_send", {}, ToolCall.Status.ALLOWED)])
+        tool_calls.start(claimed, "c1", "sessions_send", {})
+        return env_in(session, sender=sender, run_pk=claimed.pk)
+
+    return make
+
+
+def sent_to(session: Session) -> list[Run]:
+    return list(Run.objects.filter(session=session, lane="nested").order_by("id"))
+
+
+async def test_a_message_is_queued_as_the_senders_with_where_it_comes_from(user, session_of, running):
+    here, there = session_of(user, "agent:main:here"), session_of(user, "agent:main:there")
+    result = await use(running(here), "sessions_send", session_key=there.key, message="ping", timeout_seconds=0)
+    (run,) = sent_to(there)
+    assert result.details == {"runId": run.run_id, "status": "accepted", "sessionKey": there.key}
+    assert json.loads(result.text) == result.details
+    assert (run.owner, run.lane, run.status) == (user, "nested", "accepted")
+    assert run.prompt == (
+        "[Message from agent main in session agent:main:here, sent by its sessions_send tool and not by a person]\n\nping"
+    )
+
+
+async def test_the_same_call_sends_once(user, session_of, running):
+    env, there = running(session_of(user)), session_of(user)
+    answers = [await use(env, "sessions_send", session_key=there.key, message="ping", timeout_seconds=0) for _ in range(2)]
+    assert answers[0].details["runId"] == answers[1].details["runId"]
+    assert len(sent_to(there)) == 1
+    await use(env, "sessions_send", call_id="c2", session_key=there.key, message="ping", timeout_seconds=0)
+    assert len(sent_to(there)) == 2
+
+
+async def test_a_session_is_found_by_its_label(user, session_of, running):
+    env, there = running(session_of(user)), session_of(user)
+    sessions.patch_session(user, there, {"label": "the ops room"})
+    result = await use(env, "sessions_send", label="the ops room", message="ping", timeout_seconds=0)
+    assert result.details["sessionKey"] == there.key
+    wrong = await use(env, "sessions_send", label="the ops room", agent_id="helper", message="ping", timeout_seconds=0)
+    assert "no session labelled 'the ops room' of agent 'helper'" in wrong.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"message": "x"}, "either by `session_key` or by `label`"),
+        ({"message": "x", "session_key": "a", "label": "b"}, "either by `session_key` or by `label`"),
+        ({"message": "x", "session_key": "agent:main:none"}, "there is no session"),
+        ({"message": "x", "session_key": "agent:main:here"}, "this very session"),
+        ({"message": "", "session_key": "agent:main:there"}, "invalid arguments"),
+        ({"message": "x", "session_key": "agent:main:there", "timeout_seconds": 301}, "invalid arguments"),
+    ],
+)
+async def test_what_cannot_be_sent_is_refused_in_words(user, session_of, running, arguments, words):
+    env = running(session_of(user, "agent:main:here"))
+    there = session_of(user, "agent:main:there")
+    result = await use(env, "sessions_send", **arguments)
+    assert result.is_error
+    assert words in result.text
+    assert sent_to(there) == []
+
+
+async def test_nobody_elses_session_is_reached(user, person, session_of, running):
+    stranger = person()
+    secret = session_of(stranger, "agent:main:secret")
+    env = running(session_of(user))
+    for key in (secret.key, f"session:{secret.pk}"):
+        assert (await use(env, "sessions_send", session_key=key, message="x", timeout_seconds=0)).is_error
+    assert sent_to(secret) == []
+
+
+async def test_a_session_one_may_only_read_is_not_written_to(user, person, session_of, running):
+    friend = person()
+    theirs = session_of(friend)
+    members.share(friend, theirs, user.username, "viewer")
+    env = running(session_of(user))
+    result = await use(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
+    assert (result.is_error, result.text) == (True, "you may read this session but not write in it; ask its owner")
+    members.share(friend, theirs, user.username, "writer")
+    await use(env, "sessions_send", session_key=f"session:{theirs.pk}", message="x", timeout_seconds=0)
+    assert [run.owner for run in sent_to(theirs)] == [user]
+
+
+async def test_a_guest_sends_in_their_own_name_and_not_to_the_owners_other_sessions(user, person, session_of, running):
+    guest = person()
+    room, both, private = session_of(user, "agent:main:room"), session_of(user), session_of(user, "agent:main:private")
+    for shared in (room, both):
+        members.share(user, shared, guest.username, "writer")
+    env = running(room, sender=guest)
+    for key in (private.key, f"session:{private.pk}"):
+        assert (await use(env, "sessions_send", session_key=key, message="x", timeout_seconds=0)).is_error
+    await use(env, "sessions_send", session_key=f"session:{both.pk}", message="x", timeout_seconds=0)
+    assert [run.owner for run in sent_to(both)] == [guest]
+    assert sent_to(private) == []
+
+
+async def test_a_full_queue_is_told(user, session_of, running, settings):
+    env = running(session_of(user))
+    settings.MAX_QUEUED_PER_USER = 0
+    result = await use(env, "sessions_send", session_key=session_of(user).key, message="x", timeout_seconds=0)
+    assert result.is_error
+    assert "waiting to start" in result.text
+
+
+async def test_no_answer_in_time_is_told_and_the_other_run_goes_on(user, session_of, running):
+    env, there = running(session_of(user)), session_of(user)
+    result = await use(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0.05)
+    assert (result.details["status"], result.is_error) == ("timeout", False)
+    assert "still waits for its turn" in result.details["note"]
+    assert [run.status for run in sent_to(there)] == ["accepted"]
+
+
+async def test_the_end_of_the_other_run_is_seen_even_if_nobody_tells(user, session_of, running, settings, eventually):
+    settings.POLL_SECONDS = 0.05
+    env, there = running(session_of(user)), session_of(user)
+    waiting = asyncio.create_task(use(env, "sessions_send", session_key=there.key, message="x"))
+    await eventually(lambda: sent_to(there))
+    runs.request_abort(user=user, session=there)
+    result = await waiting
+    assert (result.details["status"], result.details["error"], result.is_error) == (
+        "error",
+        "the run there was stopped (rpc)",
+        True,
+    )
+
+
+async def test_an_abort_stops_the_waiting_and_not_the_other_run(user, session_of, running, settings, eventually):
+    settings.POLL_SECONDS = 0.05
+    env, there, abort = running(session_of(user)), session_of(user), asyncio.Event()
+    waiting = asyncio.create_task(use(env, "sessions_send", session_key=there.key, message="x", abort=abort))
+    await eventually(lambda: sent_to(there))
+    abort.set()
+    assert (await waiting).details["status"] == "timeout"
+    assert [run.status for run in sent_to(there)] == ["accepted"]
+
+
+def waits(env, target: Session) -> None:
+    """The call c1 of that run waits for a session, as the tool would write it."""
+    nested.send(env, "c1", User.objects.get(pk=env.sender_id), target, "x", waits=True)
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+async def test_a_wait_that_would_close_a_circle_is_refused(user, session_of, running, length):
+    ring = [session_of(user, f"agent:main:s{number}") for number in range(length)]
+    envs = [running(session) for session in ring]
+    for env, target in zip(envs, ring[1:], strict=False):
+        waits(env, target)
+    result = await use(envs[-1], "sessions_send", session_key=ring[0].key, message="x")
+    assert result.is_error
+    assert "waiting for an answer of this one" in result.text
+    assert sent_to(ring[0]) == []
+    # Not waiting, it closes nothing.
+    sent = await use(envs[-1], "sessions_send", session_key=ring[0].key, message="x", timeout_seconds=0)
+    assert sent.details["status"] == "accepted"
+
+
+def test_of_two_sessions_that_turn_to_each_other_at_once_one_is_refused(user, session_of, running):
+    pair = [session_of(user), session_of(user)]
+    envs, begin = [running(session) for session in pair], threading.Barrier(2)
+    refused: list[str] = []
+
+    def turn_to(env, target: Session) -> None:
+        try:
+            begin.wait()
+            waits(env, target)
+        except ToolFailed as failure:
+            refused.append(str(failure))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=turn_to, args=each) for each in zip(envs, reversed(pair), strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 1
+    assert Run.objects.filter(lane="nested").count() == 1
+
+
+async def test_whoever_has_stopped_waiting_is_in_no_circle(user, session_of, running):
+    first, second = session_of(user), session_of(user)
+    waiting, other = running(first), running(second)
+    waits(waiting, second)
+    assert nested.waits_for(first.pk, second.pk)
+    ToolCall.objects.filter(run=waiting.run_pk).update(status=ToolCall.Status.INTERRUPTED)
+    assert not nested.waits_for(first.pk, second.pk)
+    result = await use(other, "sessions_send", session_key=first.key, message="x", timeout_seconds=0.05)
+    assert result.details["status"] == "timeout"
+
+
+async def test_sessions_answer_each_other_five_times_at_most(user, session_of, running):
+    here, there = session_of(user), session_of(user)
+    for depth, is_refused in ((nested.DEEPEST - 1, False), (nested.DEEPEST, True)):
+        Run.objects.all().delete()
+        env = running(here, options={"sentBy": {"run": 1, "call": "c", "waits": False, "depth": depth}})
+        result = await use(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0)
+        assert result.is_error is is_refused
+    assert "5 times in a row" in result.text
+    assert sent_to(there) == []
+
+
+def entries(session: Session) -> list[tuple[str, str]]:
+    return list(TranscriptEntry.objects.filter(session=session).order_by("position").values_list("role", "text"))
+
+
+async def test_a_message_stands_in_this_conversation_at_once_and_once(user, session_of, running, bus_messages, eventually):
+    session = session_of(user)
+    env = running(session)
+    before = len(entries(session))
+    results = [await use(env, "message", message="half done") for _ in range(2)]
+    assert entries(session)[before:] == [("assistant", "half done")]
+    assert results[0].details == results[1].details
+    assert results[0].details["delivery"] == "it stands in the conversation now"
+    assert results[0].details["sessionKey"] == session.key
+    told = [event for message in bus_messages if message["k"] == "events" for event in message["events"]]
+    assert [event["data"]["change"] for event in told if event["stream"] == "session"] == ["injected"]
+    await use(env, "message", call_id="c2", message="half done")
+    assert len(entries(session)) == before + 2
+
+
+async def test_a_message_to_another_session_says_where_it_comes_from(user, session_of, running):
+    there = session_of(user)
+    sessions.patch_session(user, there, {"label": "ops room"})
+    env = running(session_of(user, "agent:main:here"))
+    for call_id, target in (("c1", there.key), ("c2", "ops room")):
+        result = await use(env, "message", call_id=call_id, target=target, message="look at this")
+        assert result.details["sessionKey"] == there.key
+    assert entries(there) == [("assistant", "[Message from agent main in session agent:main:here]\n\nlook at this")] * 2
+    assert not Run.objects.filter(session=there).exists()
+
+
+async def test_a_message_on_another_channel_waits_in_the_outbox_beside_the_reply(user, session_of, running):
+    session = session_of(user, "agent:main:telegram:dm:77")
+    env = running(session)
+    for _ in range(2):
+        result = await use(env, "message", message="half done")
+    assert result.details["delivery"] == "queued for delivery by telegram"
+    outbox.enqueue(run_pk=env.run_pk, session_id=session.pk, channel="telegram", payloads=[{"text": "the reply"}])
+    assert [row.payload["text"] for row in Outbox.objects.order_by("id")] == ["half done", "the reply"]
+    assert ("assistant", "half done") in entries(session)
+
+
+async def test_a_message_goes_only_where_the_sender_is_at_home(user, person, session_of, running):
+    guest = person()
+    room, both = session_of(user, "agent:main:room"), session_of(user)
+    secret, mine = session_of(person(), "agent:main:secret"), session_of(guest, "agent:main:mine")
+    for shared in (room, both):
+        members.share(user, shared, guest.username, "writer")
+    env = running(room, sender=guest)
+    for target in (f"session:{both.pk}", f"session:{secret.pk}", secret.key, mine.key):
+        result = await use(env, "message", target=target, message="x")
+        assert result.is_error
+    assert [entries(session) for session in (both, secret, mine)] == [[], [], []]
+    here = await use(env, "message", message="to all of you")
+    assert here.details["sessionKey"] == f"session:{room.pk}"
+
+
+@pytest.mark.parametrize("arguments", [{"message": ""}, {"message": "x", "action": "poll"}, {}, {"message": "x", "to": "y"}])
+async def test_a_message_that_makes_no_sense_is_refused_in_words(user, session_of, running, arguments):
+    session = session_of(user)
+    env = running(session)
+    before = entries(session)
+    result = await use(env, "message", **arguments)
+    assert result.is_error
+    assert "invalid arguments for `message`" in result.text
+    assert entries(session) == before
+
+
+def test_outside_a_run_there_is_nowhere_to_speak_from(user, session_of):
+    from agents.message_tool import make_message
+
+    assert make_message.create(env_in(session_of(user))) is None

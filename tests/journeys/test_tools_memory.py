@@ -1,0 +1,116 @@
+"""An agent notes something and finds it again, in real runs of a real worker."""
+
+import json
+import threading
+from dataclasses import replace
+
+from agents import notes
+from agents.models import Agent, MemoryFile
+from agents.workspace import workspace_of
+from sessions_app import runs
+from tests.workshop import Workshop, calls_of, said_in
+from tools_app import registry
+
+
+def asks(name: str, **arguments) -> str:
+    return f"[[tool={name} args={json.dumps(arguments)}]]"
+
+
+def workspace(user):
+    return workspace_of(Agent.objects.get(slug="main"), user.pk)
+
+
+async def results(workshop: Workshop, prompt: str) -> list[dict]:
+    run = await workshop.answer(prompt + "[[text=done]]")
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    return [call.result for call in calls_of(run)]
+
+
+async def test_what_an_agent_notes_it_finds_again(workshop: Workshop):
+    _, found, shown = await results(
+        workshop,
+        asks("write", path="memory/2026-02-01.md", content="# 会议\n\n预算定为五万。\nThe lobster sleeps.\n")
+        + asks("memory_search", query="预算是多少？")
+        + asks("memory_get", path="memory/2026-02-01.md", from_line=3, lines=1),
+    )
+    (hit,) = found["details"]["results"]
+    assert (hit["path"], hit["startLine"], hit["endLine"], hit["source"]) == ("memory/2026-02-01.md", 1, 4, "memory")
+    assert "预算定为五万" in hit["snippet"]
+    assert json.loads(found["content"][0]["text"]) == found["details"]
+    assert shown["details"]["text"] == "预算定为五万。"
+
+
+async def test_bad_parameters_come_back_in_words(workshop: Workshop):
+    answers = await results(
+        workshop,
+        asks("memory_search", query="")
+        + asks("memory_search", query="x", max_results=0)
+        + asks("memory_get", path="MEMORY.md", from_line=0)
+        + asks("memory_get", path="../../secrets.md")
+        + asks("memory_get", path="notes.txt"),
+    )
+    told = [answer["content"][0]["text"] for answer in answers]
+    assert ["invalid arguments" in each for each in told] == [True, True, True, False, False]
+    assert "outside the workspace" in told[3]
+    assert "is no note" in told[4]
+
+
+async def test_a_large_answer_is_cut_and_says_so(workshop: Workshop):
+    root = workspace(workshop.user)
+    (root / "memory").mkdir()
+    for number in range(60):
+        (root / f"memory/{number}.md").write_text("lobster " + "水" * 500 + f"\n{number}")
+    (root / "MEMORY.md").write_text(("x" * 7_000 + "\n") * 20)
+    found, shown = await results(
+        workshop, asks("memory_search", query="lobster", max_results=50) + asks("memory_get", path="MEMORY.md")
+    )
+    assert "did not fit" in found["details"]["cut"]
+    assert len(json.dumps(found["details"])) < 100_000
+    assert shown["details"]["cut"] == "go on with from_line 9"
+
+
+async def test_the_notes_of_one_person_are_never_anothers(workshop: Workshop, person):
+    stranger = person()
+    (workspace(stranger) / "MEMORY.md").write_text("the launch code is 7")
+    (workspace(workshop.user) / "MEMORY.md").write_text("my shopping list")
+    path = str(workspace(stranger) / "MEMORY.md")
+    found, shown = await results(workshop, asks("memory_search", query="launch code", min_score=0) + asks("memory_get", path=path))
+    assert found["details"]["results"] == []
+    assert shown["content"][0]["text"].endswith("lies outside the workspace: use a path relative to it")
+
+
+async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(workshop: Workshop, eventually, monkeypatch):
+    root = workspace(workshop.user)
+    (root / "memory").mkdir()
+    for number in range(3):
+        (root / f"memory/{number}.md").write_text(f"lobster {number}")
+    first, read, held = [], notes.read_note, threading.Event()
+
+    def slowly(files, path):
+        first.append(path)
+        if len(first) == 2:
+            held.wait(20)
+        return read(files, path)
+
+    monkeypatch.setattr(notes, "read_note", slowly)
+    run_pk = workshop.send(asks("memory_search", query="lobster"))
+    await eventually(lambda: len(first) == 2)
+    runs.request_abort(user=workshop.user, session=workshop.session)
+    run = await workshop.ended(run_pk)
+    held.set()
+    assert (run.status, calls_of(run)[0].status) == ("aborted", "failed")
+    assert MemoryFile.objects.count() == 1
+    (found,) = await results(workshop, asks("memory_search", query="lobster"))
+    assert len(found["details"]["results"]) == 3
+
+
+async def test_a_search_that_takes_too_long_is_stopped_in_words(workshop: Workshop, monkeypatch):
+    (workspace(workshop.user) / "MEMORY.md").write_text("lobster")
+    held, read = threading.Event(), notes.read_note
+    monkeypatch.setattr(notes, "read_note", lambda files, path: held.wait(20) and read(files, path))
+    known = registry.installed().tools
+    hasty = replace(known["memory_search"], factory=replace(known["memory_search"].factory, timeout_s=0.2))
+    monkeypatch.setitem(known, "memory_search", hasty)
+    (stopped,) = await results(workshop, asks("memory_search", query="lobster"))
+    held.set()
+    assert stopped["details"]["code"] == "tool_timeout"

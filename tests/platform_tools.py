@@ -1,0 +1,37 @@
+"""Platform tools called as a run calls them, through the door and the wrappers, without a model or a worker."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from sessions_app.models import Session
+from tools_app import registry
+from tools_app.authorize import authorize_tool_call
+from tools_app.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.toolset import build_toolset
+from tools_app.wrappers import perform
+
+RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
+
+
+def env_in(session: Session, *, sender: Any = None, run_pk: int | None = None, workspace: Path | None = None) -> ToolEnv:
+    """A run in a session, started by a message of its owner or of somebody else."""
+    return ToolEnv(
+        workspace=workspace,
+        agent=session.agent,
+        owner_id=session.owner_id,
+        session_id=str(session.pk),
+        session_key=session.key,
+        run_pk=run_pk,
+        model="openai/fake-1",
+        sender_id=sender.pk if sender else 0,
+    )
+
+
+async def use(env: ToolEnv, name: str, *, call_id: str = "c1", abort: asyncio.Event | None = None, **arguments: Any) -> ToolResult:
+    toolset = build_toolset(env, PolicyQuery(env.agent), RULES, registry.installed())
+    permit = authorize_tool_call(CallRef(call_id, name, arguments), toolset=toolset, rules=RULES).permit
+    assert permit is not None, f"{name} is not offered here"
+    return await perform(permit, Call(call_id, lambda partial: None, abort or asyncio.Event()))

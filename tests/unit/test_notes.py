@@ -1,0 +1,154 @@
+"""An agent's notes as files: which count, how they are read, how they are cut into pieces, how well a piece fits a query."""
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agents import notes
+from agents.memory_index import score_of, snippet_of, terms_for
+from agents.notes import OVERLAP_BYTES, PIECE_BYTES, list_notes, pieces_of, read_note
+from sessions_app.search_words import terms_of
+from tools_app.builtin.workspace import Workspace
+
+LONG_AGO = 1_700_000_000
+
+
+def write(root: Path, path: str, text: str | bytes = "x", *, at: float = LONG_AGO) -> Path:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    os.utime(file, (at, at))
+    return file
+
+
+def test_notes_are_memory_md_and_what_lies_below_memory(tmp_path):
+    for path in ("MEMORY.md", "memory/2026-02-01.md", "memory/deep/er/x.md", "README.md", "memory/x.txt", "other/memory/y.md"):
+        write(tmp_path, path)
+    assert sorted(list_notes(Workspace(tmp_path)).stamps) == ["MEMORY.md", "memory/2026-02-01.md", "memory/deep/er/x.md"]
+
+
+def test_links_lead_nowhere(tmp_path):
+    outside = write(tmp_path, "outside/secret.md", "secret")
+    home = tmp_path / "home"
+    (home / "memory").mkdir(parents=True)
+    (home / "memory/a.md").symlink_to(outside)
+    (home / "memory/deep").symlink_to(outside.parent)
+    (home / "MEMORY.md").symlink_to(outside)
+    assert list_notes(Workspace(home)).stamps == {}
+    assert read_note(Workspace(home), "memory/a.md") is None
+    assert read_note(Workspace(home), "memory/deep/secret.md") is None
+
+
+def test_what_is_left_out_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(notes, "LARGEST_FILE", 10)
+    monkeypatch.setattr(notes, "MOST_FILES", 2)
+    write(tmp_path, "MEMORY.md", "root", at=LONG_AGO - 1000)
+    for day in range(1, 4):
+        write(tmp_path, f"memory/{day}.md", at=LONG_AGO + day)
+    write(tmp_path, "memory/big.md", "x" * 11)
+    listing = list_notes(Workspace(tmp_path))
+    assert list(listing.stamps) == ["MEMORY.md", "memory/3.md"]
+    assert listing.left_out == [
+        "memory/big.md has 11 bytes; notes of at most 10 are searched",
+        "the 2 oldest notes: only 2 are searched",
+    ]
+
+
+def test_a_name_that_no_database_stores_is_left_out(tmp_path):
+    (tmp_path / "memory").mkdir()
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/memory/\xff.md")).write_text("x")
+    listing = list_notes(Workspace(tmp_path))
+    assert listing.stamps == {}
+    assert listing.left_out == ["memory/?.md has a name that is not UTF-8"]
+
+
+def test_a_note_that_changed_just_now_is_not_trusted_to_stay(tmp_path):
+    write(tmp_path, "MEMORY.md", "old")
+    settled = read_note(Workspace(tmp_path), "MEMORY.md")
+    assert settled is not None and settled.stamp == list_notes(Workspace(tmp_path)).stamps["MEMORY.md"]
+    (tmp_path / "MEMORY.md").write_text("new")
+    fresh = read_note(Workspace(tmp_path), "MEMORY.md")
+    assert fresh is not None and fresh.stamp == ""
+
+
+@pytest.mark.parametrize("content", [b"caf\xe9", b"a\0b"])
+def test_what_is_no_text_has_no_digest_and_no_pieces(tmp_path, content):
+    write(tmp_path, "MEMORY.md", content)
+    note = read_note(Workspace(tmp_path), "MEMORY.md")
+    assert note is not None and (note.digest, note.pieces) == ("", [])
+
+
+def test_a_short_text_is_one_piece():
+    assert pieces_of("one\r\ntwo\n") == [(1, 2, "one\ntwo")]
+    assert pieces_of("") == pieces_of("\n \n") == []
+
+
+def test_pieces_cover_every_line_and_overlap():
+    lines = [f"line {number} " + "x" * (number % 90) for number in range(1, 400)]
+    pieces = pieces_of("\n".join(lines))
+    assert len(pieces) > 5
+    for piece in pieces:
+        assert piece.text == "\n".join(lines[piece.start_line - 1 : piece.end_line])
+        assert len(piece.text.encode()) <= PIECE_BYTES
+    for before, after in pairwise(pieces):
+        shared = lines[after.start_line - 1 : before.end_line]
+        assert shared
+        assert len("\n".join(shared)) <= OVERLAP_BYTES
+    assert (pieces[0].start_line, pieces[-1].end_line) == (1, 399)
+
+
+@pytest.mark.parametrize("line", ["word " * 2000, "東京都に行く" * 600, "🦞" * 3000])
+def test_a_very_long_line_is_cut_and_no_word_is_lost_at_the_cut(line):
+    pieces = pieces_of(f"first\n{line}\nlast")
+    assert len(pieces) > 3
+    assert all(len(piece.text.encode()) <= PIECE_BYTES for piece in pieces)
+    assert (pieces[0].start_line, pieces[-1].end_line) == (1, 3)
+    inner = [piece.text for piece in pieces if piece.start_line == piece.end_line == 2]
+    assert inner and all(text in line for text in inner)
+    for before, after in pairwise(inner):
+        assert before.endswith(after[:20])
+
+
+def test_a_file_of_empty_lines_is_cut_in_no_time():
+    assert pieces_of("\n" * 1_000_000 + "end")[-1].text.strip() == "end"
+
+
+def score(query: str, text: str) -> float:
+    return score_of(text, dict.fromkeys(terms_for(terms_of(query)), 1.0))
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "expected"),
+    [
+        ("lobster", "The Lobster sleeps", 1.0),
+        ("lobster zebra", "The Lobster sleeps", 0.5),
+        ("decide", "we decided it", 1.0),
+        ("of", "often", 0.0),
+        ("東京", "東京都に行く", 1.0),
+        ("東京都の水", "東京都に行く", 0.5),
+        ("我们的决定", "关于龙虾的决定", 0.5),
+        ("水", "水曜日", 1.0),
+        ("%", "100 %", 0.0),
+    ],
+)
+def test_a_score_is_the_share_of_the_words_that_are_there(query, text, expected):
+    assert score(query, text) == expected
+
+
+def test_a_rare_word_counts_for_more_than_a_common_one():
+    rare, common = terms_for(terms_of("lobster the"))
+    weights = {rare: 3.0, common: 1.0}
+    assert score_of("lobster", weights) == 0.75
+    assert score_of("the", weights) == 0.25
+
+
+def test_a_snippet_shows_the_match_and_begins_with_a_line():
+    text = "\n".join(f"line {number}" for number in range(200)) + "\nhere is the lobster\n" + "tail\n" * 20
+    shown = snippet_of(text, terms_of("lobster"))
+    assert len(shown) <= 700
+    assert "here is the lobster" in shown
+    assert shown.startswith("line ")
+    assert snippet_of("short", terms_of("x")) == "short"
+    assert len(snippet_of("東" * 2000 + "水", terms_of("水"))) == 700
