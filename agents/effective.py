@@ -36,6 +36,7 @@ def effective_tools(user: User, session: Session) -> Effective:
         session_id=str(session.pk),
         session_key=session.key,
         model=f"{provider}/{model}",
+        sender_id=user.pk,
     )
     key, rules = parse_key(session.key), current_rules()
     query = PolicyQuery(

@@ -55,6 +55,7 @@ async def prepare(claimed: Claimed) -> RunPlan:
         session_key=claimed.session_key,
         run_pk=claimed.pk,
         model=model.display,
+        sender_id=claimed.owner_id,
     )
     toolset = build_toolset(env, policy_query(claimed, agent, model), rules)
     # 5 load history
