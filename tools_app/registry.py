@@ -1,4 +1,6 @@
-"""Which tools there are: the builtins, and the `agent_tools` module of every installed app. Nothing is filtered here.
+"""Which tools there are from the start: the builtins, and the `agent_tools` module of every installed app. Nothing is filtered.
+
+What comes and goes while we run, plugins and MCP servers, is added by tools_app.sources.
 
 An app that is not one of ours is a plugin: its label is the plugin's id, and its tools are in `group:plugins`.
 """
@@ -31,7 +33,10 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
+    """`also_known` are names that a policy may use though nothing stands behind them now, such as a plugin that is off."""
+
     tools: dict[str, Registered]
+    also_known: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, brought: Iterable[tuple[ToolFactory, str]]) -> "Registry":
@@ -40,14 +45,16 @@ class Registry:
         for factory, plugin in brought:
             if factory.name in tools:
                 raise ImproperlyConfigured(f"there are two tools named {factory.name}")
-            tools[factory.name] = Registered(factory, _facts(factory, plugin))
+            tools[factory.name] = Registered(factory, facts_of(factory, plugin))
         return cls(tools)
 
     def knows(self, entry: str) -> bool:
         """Whether a normalised policy entry without wildcard names a tool, a group or a plugin."""
         if entry.startswith(GROUP_PREFIX):
             return entry.removeprefix(GROUP_PREFIX) in catalog.GROUPS
-        return entry in catalog.NATIVE_NAMES or entry in self.tools or entry in {each.facts.plugin for each in self.tools.values()}
+        if entry in catalog.NATIVE_NAMES or entry in self.tools or entry in self.also_known:
+            return True
+        return entry in {each.facts.plugin for each in self.tools.values()}
 
 
 @cache
@@ -65,7 +72,7 @@ def _factories_in(module: ModuleType) -> list[ToolFactory]:
     return [value for value in vars(module).values() if isinstance(value, ToolFactory)]
 
 
-def _facts(factory: ToolFactory, plugin: str) -> ToolFacts:
+def facts_of(factory: ToolFactory, plugin: str) -> ToolFacts:
     """Refuses whatever would let a tool borrow the standing of another one: policy entries go by these names."""
     name = factory.name
     if plugin:
