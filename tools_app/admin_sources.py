@@ -11,9 +11,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.admin_actions import Outlook, confirmed
-from clawsite.infra.admin_base import Around, ClawAdmin
+from clawsite.infra.admin_base import ClawAdmin
 from clawsite.infra.admin_display import EMPTY, word_column
-from sessions_app.models import ToolCall
 from tools_app import plugins, sources
 from tools_app.admin_sources_form import McpServerForm
 from tools_app.mcp import servers
@@ -138,9 +137,6 @@ class McpServerAdmin(SourceAdmin):
     def left_out(self, server: McpServer) -> str:
         notes = [*server.notes, *sources.current().problems.get(server.name, [])]
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((each,) for each in notes))) if notes else EMPTY
-
-    def around(self, row: McpServer) -> Iterable[Around]:
-        yield Around(_("Its calls"), ToolCall, {"name__startswith": tool_name(row.name, "")})
 
     def save_model(self, request: HttpRequest, obj: McpServer, form: Any, change: bool) -> None:
         servers.save_server(obj)

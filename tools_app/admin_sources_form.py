@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.errors import ClawError
+from tools_app.admin import EntriesField
 from tools_app.mcp import servers
 from tools_app.models import McpServer
 
@@ -25,18 +26,6 @@ HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class LinesField(forms.CharField):
-    """A list, one a line."""
-
-    widget = Textarea(attrs={"rows": 3})
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
-
-    def clean(self, value: Any) -> list[str]:
-        return [line.strip() for line in super().clean(value).splitlines() if line.strip()]
-
-
 class PairsField(forms.CharField):
     """A name and a value on each line, parted by `mark`."""
 
@@ -51,21 +40,21 @@ class PairsField(forms.CharField):
         return "\n".join(f"{name}{shown}{each}" for name, each in value.items()) if isinstance(value, dict) else value
 
     def clean(self, value: Any) -> dict[str, str]:
-        pairs = {}
+        pairs: dict[str, str] = {}
         for line in super().clean(value).splitlines():
             name, mark, rest = (part.strip() for part in line.partition(self._mark))
             if not line.strip():
                 continue
             if not mark or not self._name.fullmatch(name):
                 raise ValidationError(
-                    gettext("Line %(line)d: write NAME%(mark)sVALUE") % {"line": len(pairs) + 1, "mark": self._mark}
+                    gettext("“%(line)s”: write NAME%(mark)sVALUE") % {"line": line.strip()[:40], "mark": self._mark}
                 )
             pairs[name] = rest
         return pairs
 
 
 class McpServerForm(ServerModelForm):
-    args = LinesField(label=_("Arguments"), required=False, help_text=_("One a line. Example: mcp-server-time"))
+    args = EntriesField(label=_("Arguments"), required=False, help_text=_("One a line. Example: mcp-server-time"))
     env = PairsField(
         label=_("Environment"),
         required=False,
@@ -83,26 +72,14 @@ class McpServerForm(ServerModelForm):
         name=HEADER,
         help_text=_("Name: value, one a line. Example: Authorization: Bearer ${WEATHER_TOKEN}"),
     )
-    include = LinesField(
+    include = EntriesField(
         label=_("Only these tools"), required=False, help_text=_("The server’s own names, one a line; get_* is allowed. Empty: all")
     )
-    exclude = LinesField(label=_("Not these tools"), required=False, help_text=_("One a line. Stronger than the list above"))
+    exclude = EntriesField(label=_("Not these tools"), required=False, help_text=_("One a line. Stronger than the list above"))
 
     class Meta:
         model = McpServer
-        fields = [
-            "name",
-            "enabled",
-            "transport",
-            "command",
-            "args",
-            "env",
-            "url",
-            "headers",
-            "include",
-            "exclude",
-            "timeout_seconds",
-        ]
+        fields = ["name", *servers.SETTINGS]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
