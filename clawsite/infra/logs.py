@@ -32,7 +32,7 @@ _CREDENTIALS = re.compile(
     | ()\b\d{6,12}:[\w-]{30,}                          # Telegram bots
     | (\b(?:Bearer|Basic)\s+)[\w.~+/=-]{6,}            # Authorization headers
     | (://[^\s/:@]*:)[^\s/@]+(?=@)                     # the password in a URL
-    | ((?:api[_-]?key|password|passwd|secret|token)["']?\s*[:=]\s*["']?)[^\s"',;&)}\]]{6,}
+    | ((?:api[_-]?key|password|passwd|secret|token)["']?\s*[:=]\s*["']?)(?!\[redacted\])[^\s"',;&)}\]]{6,}
     """,
     re.VERBOSE | re.IGNORECASE,
 )

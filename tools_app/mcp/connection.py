@@ -105,22 +105,21 @@ class Connection:
 
     async def _connect(self) -> None:
         """Be connected until something fails; always ends with an exception."""
-        async with asyncio.timeout(START_SECONDS) as limit:
-            try:
-                async with self._transport() as (transport, program):
-                    try:
-                        async with self._client_on(transport) as client:
-                            await self._see(client)
-                            limit.reschedule(None)
-                            self._client = client
-                            self._ready.set()
-                            await self._watch(client, program)
-                    except Exception as error:
-                        raise _explained(error, program) from error
-            except TimeoutError:
-                if limit.expired():
-                    raise Failure(f"it did not answer within {START_SECONDS:g} s") from None
-                raise
+        try:
+            async with asyncio.timeout(START_SECONDS) as limit, self._transport() as (transport, program):
+                try:
+                    async with self._client_on(transport) as client:
+                        await self._see(client)
+                        limit.reschedule(None)
+                        self._client = client
+                        self._ready.set()
+                        await self._watch(client, program)
+                except Exception as error:
+                    raise _explained(error, program) from error
+        except TimeoutError:
+            if limit.expired():
+                raise Failure(f"it did not answer within {START_SECONDS:g} s") from None
+            raise
 
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[tuple[Any, Program | None], None]:
@@ -168,6 +167,7 @@ class Connection:
             return
         with contextlib.suppress(Exception):  # without it changes are seen at the next look
             async with client.listen(tools_list_changed=True) as changes:
+                self._look.set()  # what changed since the first look was told to nobody
                 async for _change in changes:
                     self._look.set()
 
