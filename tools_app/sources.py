@@ -23,8 +23,8 @@ from tools_app.registry import Registered, Registry
 
 # What the answer depends on: switches, settings, and the digest of each server's tools.
 STATE = """
-    SELECT 'mcp', name, enabled, revision, listing FROM tools_app_mcpserver
-    UNION ALL SELECT 'plugin', name, enabled, 0, '' FROM tools_app_plugin
+    SELECT 'mcp', id, enabled, revision, listing FROM tools_app_mcpserver
+    UNION ALL SELECT 'plugin', id, enabled, 0, '' FROM tools_app_plugin
     ORDER BY 1, 2
 """
 
