@@ -20,10 +20,11 @@ from clawsite.infra.admin_base import Around, ClawAdmin
 from clawsite.infra.errors import ClawError
 from sessions_app.models import Session
 from sessions_app.rule_words import rule_words
-from tools_app import policies, registry
+from tools_app import policies
 from tools_app.models import ToolPolicy
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
+from tools_app.sources import known_tools
 
 TOOL_FIELDS = ("profile", "also_allow", "allow", "deny")
 
@@ -122,8 +123,9 @@ class AgentAdmin(ClawAdmin):
         if not agent.slug:
             return _("Shown once the agent is saved.")
         rules = policies.current_rules()
-        facts = [each.facts for each in registry.installed().tools.values()]
-        verdict = evaluate(PolicyQuery(agent=agent.slug, is_owner=True).about(facts), rules)
+        known = known_tools()
+        facts = [each.facts for each in known.tools.values()]
+        verdict = evaluate(PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names).about(facts), rules)
         lines = []
         for tool in sorted(facts, key=lambda each: (each.groups, each.name)):
             step = verdict.refused_by(tool.name)

@@ -15,6 +15,8 @@ from tools_app.definition import ToolEnv
 from tools_app.policies import current_rules
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
+from tools_app.registry import Registry
+from tools_app.sources import known_tools
 from tools_app.toolset import Toolset, build_toolset
 
 
@@ -23,6 +25,7 @@ class Effective:
     agent: Agent
     toolset: Toolset
     rules: PolicyRules
+    known: Registry
 
 
 def effective_tools(user: User, session: Session) -> Effective:
@@ -38,7 +41,7 @@ def effective_tools(user: User, session: Session) -> Effective:
         model=f"{provider}/{model}",
         sender_id=user.pk,
     )
-    key, rules = parse_key(session.key), current_rules()
+    key, rules, known = parse_key(session.key), current_rules(), known_tools()
     query = PolicyQuery(
         agent=agent.slug,
         is_owner=user.pk == session.owner_id,
@@ -48,7 +51,7 @@ def effective_tools(user: User, session: Session) -> Effective:
         channel=key.channel,
         group=key.group,
     )
-    return Effective(agent, build_toolset(env, query, rules), rules)
+    return Effective(agent, build_toolset(env, query, rules, known), rules, known)
 
 
 def _model_of(agent: Agent, session: Session) -> tuple[str, str]:

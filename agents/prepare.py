@@ -25,6 +25,8 @@ from tools_app.definition import ToolEnv
 from tools_app.policies import current_rules
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules
+from tools_app.registry import Registry
+from tools_app.sources import known_tools
 from tools_app.toolset import Toolset, build_toolset
 
 
@@ -42,7 +44,7 @@ class RunPlan:
 
 async def prepare(claimed: Claimed) -> RunPlan:
     """Gather what the run needs; NotFound when its agent is gone, ProviderError when its model cannot be used."""
-    agent, workspace, rules, entries = await db.read(_load, claimed)
+    agent, workspace, rules, known, entries = await db.read(_load, claimed)
     # 1 resolve model, 2 choose credentials
     model = resolve_model(selectors.model_of(agent, claimed.options.get("model", ""), claimed.session_model), os.environ)
     # 3 take the session: done by the claim, whose lease every later write names
@@ -57,7 +59,7 @@ async def prepare(claimed: Claimed) -> RunPlan:
         model=model.display,
         sender_id=claimed.owner_id,
     )
-    toolset = build_toolset(env, policy_query(claimed, agent, model), rules)
+    toolset = build_toolset(env, policy_query(claimed, agent, model), rules, known)
     # 5 load history
     brought = await gather(claimed, entries, workspace, takes_images=takes_images(model.display))
     history = tuple(message_of(entry, brought) for entry in entries)
@@ -75,10 +77,10 @@ async def prepare(claimed: Claimed) -> RunPlan:
     return RunPlan(agent, model, provider, toolset, history, timeout, request, _invoked(claimed))
 
 
-def _load(claimed: Claimed) -> tuple[Agent, Path, PolicyRules, Sequence[PastEntry]]:
+def _load(claimed: Claimed) -> tuple[Agent, Path, PolicyRules, Registry, Sequence[PastEntry]]:
     agent = selectors.find_agent(claimed.agent)
     workspace = workspace_of(agent, claimed.session_owner_id)  # touches the disk, so it belongs on this thread too
-    return agent, workspace, current_rules(), model_history(claimed.session_id, claimed.generation, claimed.pk)
+    return agent, workspace, current_rules(), known_tools(), model_history(claimed.session_id, claimed.generation, claimed.pk)
 
 
 def _invoked(claimed: Claimed) -> ToolCallAsked | None:

@@ -28,6 +28,7 @@ from clawsite.infra.version import version
 from sessions_app import attachments, lanes, queue, workers
 from sessions_app.models import Run
 from sessions_app.queue import Claimed
+from tools_app.keeper import SourceKeeper
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Worker:
         self._abort_hint = asyncio.Event()
         self._left_behind = asyncio.Event()
         self._draining = asyncio.Event()
+        self._sources = SourceKeeper()
 
     def drain(self) -> None:
         """Take nothing new, let runs finish for a while, then hand them over."""
@@ -64,6 +66,7 @@ class Worker:
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep, hint=self._left_behind), name="sweep"),
             asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_aborts, hint=self._abort_hint), name="aborts"),
             asyncio.create_task(self._every(TIDY_SECONDS, self._tidy), name="tidy"),
+            asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sources.look, hint=self._sources.changed), name="tools"),
             asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.note_the_log), name="note"),
             asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.forget_old_events), name="forget"),
         ]
@@ -75,6 +78,7 @@ class Worker:
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
+            await self._sources.close()
             await catalog.close_providers()
             await bus.stop()
             db.close()
@@ -116,6 +120,7 @@ class Worker:
         self._wake.set()
 
     def _hear(self, message: Message) -> None:
+        self._sources.hear(message)
         if message.get("k") != "run":
             return
         match message["status"]:

@@ -69,6 +69,7 @@ def delete_rows() -> None:
     from clawsite.accounts.tokens import install_gateway_user
     from sessions_app import lanes
     from sessions_app.models import Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
+    from tools_app.models import McpServer, Plugin
 
     for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker, MemoryFile):
         model.objects.all().delete()
@@ -79,6 +80,8 @@ def delete_rows() -> None:
     install_gateway_user()
     Lane.objects.all().delete()
     lanes.install_lanes()
+    McpServer.objects.all().delete()
+    Plugin.objects.all().delete()
     Agent.objects.all().delete()
     install_main_agent()
 

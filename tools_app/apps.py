@@ -10,6 +10,7 @@ class ToolsAppConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
+        from tools_app import admin_sources  # noqa: F401  # registers its tables
         from tools_app.policies import install_policies
 
         post_migrate.connect(install_policies, sender=self)

@@ -14,11 +14,11 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from sessions_app import sql
-from tools_app import registry
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.expectations import Broken, broken
 from tools_app.policy.rules import PLACE, PolicyRules, RuleRow
 from tools_app.policy_checks import checked_rule
+from tools_app.sources import known_tools
 
 # A new installation: the default agent may code, any other one can ask for its status.
 FIRST_RULES = (RuleRow("global", profile="minimal"), RuleRow("agent", "main", profile="coding"))
@@ -92,7 +92,7 @@ def _replace_all(rows: Iterable[RuleRow], change: str, changed_by: User | None, 
 
 def broken_tests(rules: PolicyRules) -> list[Broken]:
     """The policy tests that do not hold under these rules."""
-    known = registry.installed()
+    known = known_tools()
     expectations = [test.as_expectation() for test in PolicyTest.objects.all()]
     return broken(expectations, rules, known.nameable, known.plugin_names)
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import InvalidRequest
-from tools_app import registry
 from tools_app.policy.catalog import PROFILES
 from tools_app.policy.chain import evaluate
 from tools_app.policy.expectations import ANY_OTHER
@@ -19,6 +18,8 @@ from tools_app.policy.layers import sender_key
 from tools_app.policy.matcher import kind_of, normalise, only_plugins, ready
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, LISTS, PLACE, SANDBOX, SCOPES, SUBAGENT, PolicyRules, RuleRow
+from tools_app.registry import Registry
+from tools_app.sources import known_tools
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PROVIDER = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._:/@-]*)?")
@@ -76,7 +77,7 @@ def faults_of(rule: RuleRow) -> Iterator[Finding]:
         for name in ("profile", "also_allow"):
             if getattr(rule, name):
                 yield Finding(name, _("a profile and what it also allows belong to everybody or to an agent"))
-    known = registry.installed()
+    known = known_tools()
     for name in LISTS:
         entries = getattr(rule, name)
         if len(entries) > LONGEST_LIST:
@@ -107,7 +108,7 @@ def _faults_of_place(rule: RuleRow) -> Iterator[Finding]:
             yield Finding("group", _("a group rule names its group: the id, or `*` for all groups of the channel"))
 
 
-def _fault_of_entry(entry: str, known: registry.Registry) -> str:
+def _fault_of_entry(entry: str, known: Registry) -> str:
     if not entry:
         return _("an entry is blank")
     if "*" in entry[:-1]:
@@ -121,7 +122,7 @@ def _fault_of_entry(entry: str, known: registry.Registry) -> str:
 
 def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
     """What a row without faults would not do, although it looks so. `rules` are those it would be saved among."""
-    known = registry.installed()
+    known = known_tools()
     plugins = frozenset(known.plugin_names)
     for name in LISTS:
         for entry in getattr(rule, name):
@@ -138,7 +139,7 @@ def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
     yield from _never_fires(rule, rules.with_row(rule), known)
 
 
-def _never_fires(rule: RuleRow, rules: PolicyRules, known: registry.Registry) -> Iterator[Finding]:
+def _never_fires(rule: RuleRow, rules: PolicyRules, known: Registry) -> Iterator[Finding]:
     """Entries that allow what is refused all the same, to every agent the row is about."""
     cases = list(cases_of(rule, rules, known.plugin_names))
     for name in ("allow", "also_allow"):

@@ -1,4 +1,6 @@
-"""Which tools there are: the builtins, and the `agent_tools` module of every installed app. Nothing is filtered here.
+"""Which tools there are from the start: the builtins, and the `agent_tools` module of every installed app. Nothing is filtered.
+
+What comes and goes while we run, plugins and MCP servers, is added by tools_app.sources.
 
 An app that is not one of ours is a plugin: its label is the plugin's id, and its tools are in `group:plugins`.
 """
@@ -31,7 +33,14 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
+    """`plugins` are the ids of those that are enabled, also where they bring no tools.
+
+    `also_known` are names that a policy may use though nothing stands behind them now, such as a plugin that is off.
+    """
+
     tools: dict[str, Registered]
+    plugins: frozenset[str] = frozenset()
+    also_known: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, brought: Iterable[tuple[ToolFactory, str]]) -> "Registry":
@@ -40,14 +49,14 @@ class Registry:
         for factory, plugin in brought:
             if factory.name in tools:
                 raise ImproperlyConfigured(f"there are two tools named {factory.name}")
-            tools[factory.name] = Registered(factory, _facts(factory, plugin))
+            tools[factory.name] = Registered(factory, facts_of(factory, plugin))
         return cls(tools)
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
         """Ids of the plugins and names of their tools: what a policy entry may call one of them."""
         brought = [each.facts for each in self.tools.values() if each.facts.plugin]
-        return tuple(sorted({facts.plugin for facts in brought} | {facts.name for facts in brought}))
+        return tuple(sorted({facts.plugin for facts in brought} | {facts.name for facts in brought} | self.plugins))
 
     @property
     def nameable(self) -> tuple[ToolFacts, ...]:
@@ -57,7 +66,7 @@ class Registry:
 
     def knows(self, entry: str) -> bool:
         """Whether a policy entry names a native tool, a group, a plugin or a plugin's tool, or fits one of them."""
-        return kind_of(entry, frozenset(self.plugin_names)) != "unknown"
+        return entry in self.also_known or kind_of(entry, frozenset(self.plugin_names)) != "unknown"
 
 
 @cache
@@ -75,7 +84,7 @@ def _factories_in(module: ModuleType) -> list[ToolFactory]:
     return [value for value in vars(module).values() if isinstance(value, ToolFactory)]
 
 
-def _facts(factory: ToolFactory, plugin: str) -> ToolFacts:
+def facts_of(factory: ToolFactory, plugin: str) -> ToolFacts:
     """Refuses whatever would let a tool borrow the standing of another one: policy entries go by these names."""
     name = factory.name
     if plugin:

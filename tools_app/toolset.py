@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tools_app import registry
 from tools_app.definition import Tool, ToolEnv
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
+from tools_app.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,8 @@ class Toolset:
         return [tool.spec() for tool in self.tools.values()]
 
 
-def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: registry.Registry | None = None) -> Toolset:
+def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: Registry) -> Toolset:
     """Make every tool that has a place in this run, and keep those that no layer refuses."""
-    known = known or registry.installed()
     created = {name: made for name, each in known.tools.items() if (made := each.factory.create(env))}
     query = replace(query, tools=tuple(known.tools[name].facts for name in created), plugins=known.plugin_names)
     verdict = evaluate(query, rules)

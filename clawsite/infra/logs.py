@@ -32,11 +32,16 @@ _CREDENTIALS = re.compile(
     | ()\b\d{6,12}:[\w-]{30,}                          # Telegram bots
     | (\b(?:Bearer|Basic)\s+)[\w.~+/=-]{6,}            # Authorization headers
     | (://[^\s/:@]*:)[^\s/@]+(?=@)                     # the password in a URL
-    | ((?:api[_-]?key|password|passwd|secret|token)["']?\s*[:=]\s*["']?)[^\s"',;&)}\]]{6,}
+    | ((?:api[_-]?key|password|passwd|secret|token)["']?\s*[:=]\s*["']?)(?!\[redacted\])[^\s"',;&)}\]]{6,}
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 MARK = "[redacted]"
+# Libraries that say at INFO what we say ourselves, or at DEBUG what a message contains. `client` is a logger of mcp's.
+QUIET = (
+    "uvicorn", "websockets", "httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "asyncio", "litellm", "LiteLLM", "openai",
+    "mcp", "client",
+)  # fmt: skip
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
@@ -106,6 +111,5 @@ def configure(process_name: str, *, secrets: Iterable[str] = (), stream: TextIO 
     root.handlers[:] = [handler]
     root.setLevel(level)
     logging.captureWarnings(True)
-    # Libraries that say at INFO what we say ourselves, or at DEBUG what a message contains.
-    for name in ("uvicorn", "websockets", "httpx", "httpcore", "aiohttp", "asyncio", "litellm", "LiteLLM", "openai"):
+    for name in QUIET:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))

@@ -24,7 +24,15 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (_("Agents and models"), (("agents.agent", "smart_toy"),)),
-    (_("Tools and policy"), (("tools_app.toolpolicy", "policy"), ("tools_app.policyversion", "history"))),
+    (
+        _("Tools and policy"),
+        (
+            ("tools_app.toolpolicy", "policy"),
+            ("tools_app.policyversion", "history"),
+            ("tools_app.mcpserver", "hub"),
+            ("tools_app.plugin", "extension"),
+        ),
+    ),
     (
         _("People and access"),
         (

@@ -99,6 +99,7 @@ def test_what_looks_like_a_credential_is_blanked(text: str, kept: str) -> None:
 
 def test_secrets_the_process_knows_are_blanked_whatever_they_look_like() -> None:
     assert logs.redact("it was plainlookingword!", ["plainlookingword"]) == "it was [redacted]!"
+    assert logs.redact(logs.redact("token=abcdef123456")) == "token=[redacted]"
 
 
 def test_the_level_comes_from_the_environment(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,10 @@ from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.routing.invocation import Invocation
 from sessions_app.keys import DEFAULT_AGENT
-from tools_app import registry
 from tools_app.policy.catalog import OPENCLAW, PROFILES
 from tools_app.policy.query import ToolFacts
+from tools_app.registry import Registered, Registry
+from tools_app.sources import known_tools
 
 ToolName = Annotated[str, Field(min_length=1, max_length=128)]
 Source = Literal["core", "plugin"]
@@ -66,8 +67,8 @@ async def catalog(call: Call, params: CatalogParams) -> CatalogAnswer:
     return CatalogAnswer(agentId=agent, profiles=profiles, groups=_grouped(chosen))
 
 
-def _known(agent: str) -> tuple[str, registry.Registry]:
-    return find_agent(agent).slug, registry.installed()
+def _known(agent: str) -> tuple[str, Registry]:
+    return find_agent(agent).slug, known_tools()
 
 
 class Refused(TypedDict):
@@ -93,13 +94,13 @@ class EffectiveAnswer(TypedDict):
 async def effective(call: Call, params: ToSession) -> EffectiveAnswer:
     """The tools that a message of yours in this session could use now, and by which layer the others are refused."""
     seen = await db.read(effective_tools, call.user, await found(call, params.address))
-    verdict, known = seen.toolset.verdict, registry.installed()
+    verdict = seen.toolset.verdict
     refused = {name: step for name in verdict.trace if (step := verdict.refused_by(name))}
     return EffectiveAnswer(
         agentId=seen.agent.slug,
         profile=_profile(seen),
         policyVersion=seen.rules.version,
-        groups=_grouped([known.tools[name] for name in seen.toolset.tools]),
+        groups=_grouped([seen.known.tools[name] for name in seen.toolset.tools]),
         refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in refused.items()],
         notices=_notices(seen),
     )
@@ -159,7 +160,7 @@ async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
     return answer
 
 
-def _grouped(tools: list[registry.Registered]) -> list[GroupRow]:
+def _grouped(tools: list[Registered]) -> list[GroupRow]:
     groups: dict[str, GroupRow] = {}
     for each in tools:
         facts, source = each.facts, _source(each.facts)

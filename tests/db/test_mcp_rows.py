@@ -1,0 +1,287 @@
+"""MCP servers as rows: what may be saved, what known_tools() makes of it, and who may touch it in the admin."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from clawsite.infra.errors import InvalidRequest
+from tools_app import policies, sources
+from tools_app.definition import BadArguments
+from tools_app.mcp import servers
+from tools_app.mcp.listing import Listing
+from tools_app.models import McpServer, ToolPolicy
+from tools_app.policy.query import ToolFacts
+
+pytestmark = pytest.mark.usefixtures("database")
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+ADDRESS = "/admin/tools_app/mcpserver/"
+
+
+def seen(*names: str) -> list[dict]:
+    return [{"name": name, "title": "", "description": f"About {name}", "inputSchema": SCHEMA, "annotations": {}} for name in names]
+
+
+def server(name: str = "weather", *tools: str, **values) -> McpServer:
+    """As it stands after a worker has seen it."""
+    row = servers.save_server(McpServer(name=name, **({"command": "true", "enabled": True} | values)))
+    servers.note(name, row.revision, "ready", listing=Listing(seen(*tools or ("forecast",)), []))
+    row.refresh_from_db()
+    return row
+
+
+def test_the_tools_of_a_server_are_known_under_its_name():
+    server("my-weather", "forecast", "Get-Map")
+    known = sources.known_tools()
+    assert known.tools["my_weather__forecast"].facts == ToolFacts("my_weather__forecast", ("plugins",), "my-weather")
+    assert {"my_weather__forecast", "my_weather__get_map"} <= set(known.tools)
+    assert sources.plugin_ids() == {"my-weather"}
+
+
+def test_a_server_is_not_believed_to_be_harmless():
+    row = server()
+    row.tools[0]["annotations"] = {"readOnlyHint": True, "idempotentHint": True}
+    row.save()
+    factory = sources.known_tools().tools["weather__forecast"].factory
+    assert (factory.read_only, factory.idempotent) == (False, False)
+
+
+def test_its_arguments_are_checked_by_its_schema_and_its_time_is_limited():
+    server(timeout_seconds=7)
+    factory = sources.known_tools().tools["weather__forecast"].factory
+    assert factory.timeout_s == 7
+    with pytest.raises(BadArguments, match="'city' is a required property"):
+        factory.check({})
+
+
+def test_patterns_choose_among_its_tools():
+    server("weather", "get_a", "get_b", "set_a", include=["get_*"], exclude=["*_b"])
+    assert {name for name in sources.known_tools().tools if "__" in name} == {"weather__get_a"}
+
+
+def test_two_servers_with_the_same_tools_do_not_meet():
+    server("north"), server("south")
+    assert {"north__forecast", "south__forecast"} <= set(sources.known_tools().tools)
+
+
+def test_a_server_that_is_off_offers_nothing_and_policies_may_still_name_it():
+    row = server()
+    servers.switch([row], on=False)
+    known = sources.known_tools()
+    assert "weather__forecast" not in known.tools
+    assert known.knows("weather")
+    assert known.knows("weather__forecast")
+    assert not known.knows("weather__hail")
+    assert sources.plugin_ids() == frozenset()
+
+
+def test_what_is_known_follows_every_change():
+    row = server()
+    before = sources.known_tools().tools
+    assert sources.known_tools().tools is before
+    servers.note("weather", row.revision, "ready", listing=Listing(seen("forecast"), []))
+    assert sources.known_tools().tools is before
+    servers.note("weather", row.revision, "ready", listing=Listing(seen("forecast", "hail"), []))
+    assert "weather__hail" in sources.known_tools().tools
+
+
+def test_a_policy_can_name_a_server_and_its_tools():
+    server()
+    try:
+        saved = policies.save_policy(
+            scope="agent", subject="main", profile="coding", also_allow=["weather", "weather__*", "weather__forecast"]
+        )
+        assert saved.also_allow == ["weather", "weather__*", "weather__forecast"]
+        with pytest.raises(InvalidRequest, match="wether"):
+            policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=["wether"])
+    finally:
+        policies.save_policy(scope="agent", subject="main", profile="coding")
+        ToolPolicy.objects.exclude(subject__in=["", "main"]).delete()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"command": ""}, "a program is missing"),
+        ({"transport": "http"}, "an address is missing"),
+        ({"transport": "http", "url": "ftp://x"}, "an address is missing"),
+        ({"name": "read"}, "a tool or plugin already"),
+        ({"name": "bash"}, "a tool or plugin already"),
+        ({"name": "Weather"}, "is no name for a server"),
+        ({"name": "weather__x"}, "is no name for a server"),
+        ({"env": {"API_KEY": "abc"}}, "API_KEY holds a secret"),
+        ({"env": {"REGION": "sk-abcdefghijklm"}}, "REGION holds a secret"),
+        ({"headers": {"Authorization": "Bearer abcdefgh"}}, "Authorization holds a secret"),
+        ({"args": ["--token", "abc"]}, "--token holds a secret"),
+        ({"transport": "http", "url": "http://me:password@host/mcp"}, "holds a secret"),
+        ({"env": {"X": "${CLAWSITE_SECRET_KEY}"}}, "CLAWSITE_SECRET_KEY is Clawsite’s own"),
+        ({"headers": {"X": "${DATABASE_URL}"}}, "DATABASE_URL is Clawsite’s own"),
+        ({"env": {"CLAWSITE_HOME": "/tmp"}}, "CLAWSITE_HOME is Clawsite’s own"),
+    ],
+)
+def test_what_could_not_work_or_would_give_secrets_away_is_refused(values, words):
+    with pytest.raises(InvalidRequest, match=words.replace("$", r"\$")):
+        servers.save_server(McpServer(**({"name": "weather", "command": "true"} | values)))
+    assert not McpServer.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"env": {"API_KEY": "${WEATHER_KEY}", "MAX_TOKENS": "100000", "REGION": "eu"}},
+        {"headers": {"Authorization": "Bearer ${TOKEN}", "X-Region": "eu"}},
+        {"args": ["--token", "${TOKEN}", "--local-timezone", "Europe/Berlin"]},
+        {"transport": "http", "url": "http://127.0.0.1:8000/mcp"},
+    ],
+)
+def test_references_and_plain_values_are_saved(values):
+    servers.save_server(McpServer(**({"name": "weather", "command": "true"} | values)))
+
+
+def test_names_that_differ_in_a_dash_only_are_refused():
+    server("my-weather")
+    with pytest.raises(InvalidRequest, match="would be called like those of “my-weather”"):
+        servers.save_server(McpServer(name="my_weather", command="true"))
+
+
+def test_another_program_is_not_taken_for_the_one_seen_before():
+    row = server()
+    row.command = "false"
+    servers.save_server(row)
+    assert McpServer.objects.get().tools == []
+
+
+def test_what_a_worker_saw_of_an_older_revision_or_a_server_that_is_off_is_not_stored():
+    row = server()
+    assert servers.note("weather", row.revision - 1, "failing", error="old") is False
+    servers.switch([row], on=False)
+    assert servers.note("weather", row.revision + 1, "ready") is False
+    assert McpServer.objects.get().status == "off"
+
+
+def test_letters_no_database_stores_are_left_out():
+    row = server()
+    servers.note("weather", row.revision, "failing", error="a\0b\ud800")
+    assert McpServer.objects.get().error in ("ab?", "ab")
+
+
+# In the admin
+
+
+@pytest.fixture
+def plain_static_files(settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    yield
+    LogEntry.objects.all().delete()
+
+
+@pytest.fixture
+def client_of(person, plain_static_files):
+    def make(*groups: str) -> Client:
+        someone = person(*groups)
+        someone.is_staff = True
+        someone.save()
+        client = Client()
+        client.force_login(someone)
+        return client
+
+    return make
+
+
+FORM = {
+    "name": "weather",
+    "enabled": "on",
+    "transport": "stdio",
+    "command": "uvx",
+    "args": "mcp-server-time\n--local-timezone\nUTC",
+    "env": "API_KEY=${WEATHER_KEY}\nREGION=eu=west",
+    "url": "",
+    "headers": "Authorization: Bearer ${TOKEN}",
+    "include": "get_*",
+    "exclude": "",
+    "timeout_seconds": "30",
+}
+
+
+def test_an_operator_adds_a_server(client_of):
+    said = client_of("Operator").post(f"{ADDRESS}add/", FORM, secure=True, follow=True).content.decode()
+    row = McpServer.objects.get()
+    assert row.args == ["mcp-server-time", "--local-timezone", "UTC"]
+    assert row.env == {"API_KEY": "${WEATHER_KEY}", "REGION": "eu=west"}
+    assert row.headers == {"Authorization": "Bearer ${TOKEN}"}
+    assert (row.include, row.enabled, row.timeout_seconds) == (["get_*"], True, 30)
+    assert "weather" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"command": ""}, "a program is missing"),
+        ({"env": "API_KEY=sk-1234567890"}, "API_KEY holds a secret"),
+        ({"env": "nonsense"}, "write NAME=VALUE"),
+        ({"headers": "bad header"}, "write NAME:VALUE"),
+        ({"name": "exec"}, "a tool or plugin already"),
+        ({"timeout_seconds": "0"}, "greater than or equal to 0.1"),
+    ],
+)
+def test_the_form_says_what_is_wrong(client_of, change, words):
+    said = client_of("Operator").post(f"{ADDRESS}add/", FORM | change, secure=True).content.decode()
+    assert words in said
+    assert not McpServer.objects.exists()
+
+
+def test_changing_keeps_the_name_and_what_workers_saw(client_of):
+    row = server()
+    changed = FORM | {"name": "other", "command": "true", "args": "", "env": "REGION=us"}
+    client_of("Operator").post(f"{ADDRESS}{row.pk}/change/", changed, secure=True)
+    after = McpServer.objects.get()
+    assert (after.name, after.env, after.revision) == ("weather", {"REGION": "us"}, row.revision + 1)
+    assert after.tools == row.tools
+
+
+def test_a_page_shows_its_tools_what_was_left_out_and_no_markup(client_of):
+    row = server("weather", "forecast")
+    row.tools[0]["description"] = "<script>alert(1)</script>"
+    row.notes, row.error = ["twin: <b>left out</b>"], "<i>broken</i>"
+    row.save()
+    said = client_of("Operator").get(f"{ADDRESS}{row.pk}/change/", secure=True).content.decode()
+    assert "weather__forecast" in said
+    assert "&lt;script&gt;" in said
+    assert "twin: &lt;b&gt;" in said
+    assert "<script>alert" not in said
+    assert "<i>broken" not in said
+
+
+def act(client: Client, action: str, row: McpServer, *, sure: bool = True) -> str:
+    chosen = {"action": action, "_selected_action": [str(row.pk)]} | ({"confirmed": "yes"} if sure else {})
+    return client.post(ADDRESS, chosen, secure=True, follow=True).content.decode()
+
+
+def test_actions_ask_first_and_then_do_it(client_of):
+    row, client = server(command="my-server", args=["--fast"]), client_of("Operator")
+    assert "connected to anew" in act(client, "restart", row, sure=False)
+    assert McpServer.objects.get().revision == row.revision
+    act(client, "restart", row)
+    assert (McpServer.objects.get().revision, McpServer.objects.get().status) == (row.revision + 1, "starting")
+    act(client, "disable", row)
+    assert (McpServer.objects.get().enabled, McpServer.objects.get().status) == (False, "off")
+    assert "my-server --fast" in act(client, "enable", row, sure=False)
+    act(client, "enable", row)
+    assert McpServer.objects.get().enabled
+    assert LogEntry.objects.count() == 3
+
+
+@pytest.mark.parametrize("group", ["Auditor", "User", "Approver"])
+def test_nobody_but_operators_changes_anything(client_of, group):
+    row, client = server(), client_of(group)
+    for action in ("disable", "restart"):
+        act(client, action, row)
+    client.post(f"{ADDRESS}add/", FORM | {"name": "other"}, secure=True)
+    client.post(f"{ADDRESS}{row.pk}/delete/", {"post": "yes"}, secure=True)
+    assert McpServer.objects.get().revision == row.revision
+
+
+async def test_workers_hear_of_a_change(bus_messages, eventually):
+    server()
+    await eventually(lambda: servers.CHANGED in bus_messages)

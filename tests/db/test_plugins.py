@@ -1,0 +1,181 @@
+"""Plugins: found without being imported, off until enabled, and never able to stop anything."""
+
+import asyncio
+import threading
+
+import pytest
+
+from tests.plugin_maker import TOOLS, forget, install
+from tools_app import plugins, sources
+from tools_app.definition import Call, ToolEnv
+from tools_app.keeper import SourceKeeper
+from tools_app.models import McpServer, Plugin
+from tools_app.policy.query import ToolFacts
+from tools_app.toolset import build_toolset
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture
+def add(tmp_path, monkeypatch):
+    """Install a plugin: add("echo", code). Imports leave a file behind, so that one sees whether they happened."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    forget(tmp_path)
+
+    def make(name: str, code: str, *, enabled: bool = True, **options: str) -> Plugin:
+        trace = f"open({str(tmp_path / (name + '.imported'))!r}, 'w').close()\n"
+        install(tmp_path, name, trace + code, **options)
+        note()
+        Plugin.objects.filter(name=name).update(enabled=enabled)
+        note()
+        return Plugin.objects.get(name=name)
+
+    make.folder = tmp_path
+    yield make
+    forget(tmp_path)
+
+
+def note() -> None:
+    """What a worker does."""
+    plugins.note(plugins.seen(), sources.loaded_plugins())
+
+
+def env() -> ToolEnv:
+    return ToolEnv(workspace=None, agent="main", owner_id=1, session_id="s", session_key="agent:main:main")
+
+
+def test_an_installed_plugin_is_listed_and_not_imported(add):
+    plugin = add("echo", TOOLS.format(tool="echo_word"), enabled=False)
+    assert (plugin.package, plugin.version, plugin.enabled, plugin.error) == ("clawsite-echo", "1.2", False, "")
+    assert plugin.seen_at
+    assert not (add.folder / "echo.imported").exists()
+    assert "echo_word" not in sources.known_tools().tools
+
+
+async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add):
+    plugin = add("echo", TOOLS.format(tool="echo_word"))
+    assert (plugin.tools, plugin.error) == (["echo_word"], "")
+    known = sources.known_tools()
+    assert known.tools["echo_word"].facts == ToolFacts("echo_word", ("plugins",), "echo")
+    assert known.knows("echo")
+    assert sources.plugin_ids() == {"echo"}
+    perform = known.tools["echo_word"].factory.create(env()).perform
+    args = known.tools["echo_word"].factory.check({"word": "hello"})
+    result = await perform(args, Call("c", print, asyncio.Event()))
+    assert result.text == "echo_word says hello"
+
+
+def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(add):
+    plugin = add("echo", TOOLS.format(tool="echo_word"))
+    plugins.switch([plugin], on=False)
+    known = sources.known_tools()
+    assert "echo_word" not in known.tools
+    assert known.knows("echo")
+    assert known.knows("echo_word")
+    assert sources.plugin_ids() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("this is no Python", "SyntaxError"),
+        ("", "it offers neither `tools` nor `before_tool_call`"),
+        ("tools = 5", "its `tools` is no list"),
+        ("tools = ['read']", "`tools` has a str: make tools with @tool"),
+        ("before_tool_call = [3]", "`before_tool_call` has something that cannot be called"),
+        (TOOLS.format(tool="read"), "read is a tool already"),
+        (TOOLS.format(tool="exec"), "plugin bad may not use the name of a native tool (exec)"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add, code, error):
+    natives = set(sources.known_tools().tools)
+    plugin = add("bad", code)
+    assert error in plugin.error
+    assert set(sources.known_tools().tools) == natives
+    assert sources.plugin_ids() == frozenset()
+
+
+@pytest.mark.parametrize("name", ["read", "exec", "bash", "Big"])
+def test_a_plugin_cannot_take_the_name_of_a_tool(add, name):
+    assert "is no name for a plugin" in add(name, TOOLS.format(tool="harmless")).error
+    assert "harmless" not in sources.known_tools().tools
+
+
+def test_of_two_plugins_with_the_same_tool_the_first_by_name_keeps_it(add):
+    first, second = add("alpha", TOOLS.format(tool="echo_word")), add("beta", TOOLS.format(tool="echo_word"))
+    assert first.error == ""
+    assert second.error == "echo_word is a tool of alpha already"
+    assert sources.known_tools().tools["echo_word"].facts.plugin == "alpha"
+
+
+def test_an_import_that_never_ends_is_left_behind(add, monkeypatch):
+    monkeypatch.setattr(plugins, "IMPORT_SECONDS", 0.2)
+    going_on = threading.Event()
+    monkeypatch.setattr(threading, "going_on", going_on, raising=False)
+    try:
+        plugin = add("slow", "import threading; threading.going_on.wait()")
+        assert plugin.error == "its import takes longer than 0.2 s"
+    finally:
+        going_on.set()
+
+
+def test_a_factory_that_fails_declines(add):
+    code = TOOLS.format(tool="echo_word") + "\nmake = None\nimport dataclasses\n\ndef broken(env):\n    raise ValueError('no')\n"
+    add("echo", code + "tools = [dataclasses.replace(tools[0], make=broken)]\n")
+    known = sources.known_tools()
+    assert known.tools["echo_word"].factory.create(env()) is None
+
+
+def test_hooks_of_enabled_plugins_are_collected(add):
+    add("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
+    ((name, hook),) = sources.plugin_hooks()
+    assert (name, hook.__name__) == ("guard", "stop")
+
+
+def test_a_plugin_that_was_removed_says_so(add):
+    add("echo", TOOLS.format(tool="echo_word"))
+    for each in add.folder.glob("*.dist-info/*"):
+        each.unlink()
+    forget(add.folder)
+    note()
+    assert Plugin.objects.get().error == "it is not installed any more"
+
+
+def test_what_is_known_is_remembered_until_a_row_changes(add, django_assert_num_queries):
+    plugin = add("echo", TOOLS.format(tool="echo_word"))
+    sources.known_tools()
+    with django_assert_num_queries(1):
+        first = sources.known_tools()
+    assert first.tools is sources.known_tools().tools
+    plugins.switch([plugin], on=False)
+    assert first.tools is not sources.known_tools().tools
+
+
+async def test_a_worker_lists_what_is_installed(add):
+    install(add.folder, "later", TOOLS.format(tool="later_word"))
+    keeper = SourceKeeper()
+    try:
+        await keeper.look()
+    finally:
+        await keeper.close()
+    assert Plugin.objects.get().name == "later"
+
+
+def test_a_server_may_not_be_called_like_a_plugin(add):
+    from clawsite.infra.errors import InvalidRequest
+    from tools_app.mcp import servers
+
+    add("echo", TOOLS.format(tool="echo_word"), enabled=False)
+    with pytest.raises(InvalidRequest, match="is the name of a tool or plugin already"):
+        servers.save_server(McpServer(name="echo", command="true"))
+
+
+def test_a_run_goes_on_beside_a_broken_plugin(add):
+    from tools_app.policies import current_rules
+    from tools_app.policy.query import PolicyQuery
+
+    add("bad", "raise RuntimeError('broken')")
+    toolset = build_toolset(env(), PolicyQuery(agent="main"), current_rules(), sources.known_tools())
+    assert "bad" not in {facts.plugin for facts in toolset.query.tools}

@@ -1,0 +1,253 @@
+"""One connection to real servers: from PyPI, from the SDK, and some that behave badly."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from tests.mcp_servers import fixtures as made
+from tests.mcp_servers.fixtures import Observed
+from tests.processes import PROJECT
+from tests.services import free_port
+from tools_app.definition import ImageBlock, ToolFailed
+from tools_app.mcp import connection
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind():
+    before = {each.pid for each in psutil.Process().children(recursive=True)}
+    yield
+    left = [each for each in psutil.Process().children(recursive=True) if each.pid not in before]
+    assert [each.cmdline() for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
+
+
+@pytest.fixture
+def quickly(monkeypatch):
+    """No pauses for politeness."""
+    monkeypatch.setattr(connection, "LIST_PAUSE", 0.01)
+    monkeypatch.setattr(connection, "HEALTH_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.05)
+
+
+@pytest.fixture
+def http_server():
+    """Start a server at a port: http_server("-m", module), with {port} in its arguments; ends with the test."""
+    started = []
+
+    def start(*arguments: str, port: int = 0) -> tuple[str, int, subprocess.Popen]:
+        port = port or free_port()
+        argv = [sys.executable, *(each.replace("{port}", str(port)) for each in arguments)]
+        process = subprocess.Popen(argv, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        started.append(process)
+        return f"http://127.0.0.1:{port}/mcp", port, process
+
+    yield start
+    for process in started:
+        below = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.kill()
+        process.wait()
+        for each in below:
+            each.kill()
+            each.wait()
+
+
+SDK_OVER_HTTP = ("-m", "tests.mcp_servers.sdk_server", "{port}")
+CLOCK = str(made.BIN / "mcp-server-time")
+PROXY_OVER_HTTP = ("-m", "mcp_streamablehttp_proxy.cli", "--port", "{port}", CLOCK, "--local-timezone", "UTC")
+
+
+async def test_a_server_from_pypi_is_listed_and_called():
+    async with Observed(made.clock_server()) as it:
+        result = await it.call("get_current_time", timezone="Asia/Tokyo")
+        assert "+09:00" in result.text
+        assert result.details["structuredContent"]["timezone"] == "Asia/Tokyo"
+        assert it.tools == ["get_current_time", "convert_time"]
+        assert it.statuses == ["starting", "ready"]
+
+
+async def test_what_a_tool_calls_an_error_is_an_error_with_its_words():
+    async with Observed(made.clock_server()) as it:
+        result = await it.call("get_current_time", timezone="Nowhere")
+        assert result.is_error
+        assert "Nowhere" in result.text
+
+
+async def test_a_tool_the_server_does_not_have_fails_in_words():
+    async with Observed(made.clock_server()) as it:
+        with pytest.raises(ToolFailed, match="`srv` answered with an error: Unknown tool"):
+            await it.call("no_such_tool")
+
+
+@pytest.mark.parametrize("arguments", [PROXY_OVER_HTTP, SDK_OVER_HTTP], ids=["third party", "sdk"])
+async def test_a_server_at_an_address_is_listed_and_called(http_server, quickly, arguments, eventually):
+    url, _, _ = http_server(*arguments)
+    async with Observed(made.address(url)) as it:
+        await eventually(lambda: "ready" in it.statuses)
+        if arguments is PROXY_OVER_HTTP:
+            assert "+09:00" in (await it.call("get_current_time", timezone="Asia/Tokyo")).text
+        else:
+            assert (await it.call("environment", name="NO_SUCH")).text == "(not set)"
+
+
+async def test_an_http_server_that_was_killed_is_found_again(http_server, quickly, eventually):
+    url, port, process = http_server(*SDK_OVER_HTTP)
+    async with Observed(made.address(url)) as it:
+        await eventually(lambda: "ready" in it.statuses)
+        process.kill()
+        process.wait()
+        await eventually(lambda: it.statuses[-1] == "failing")
+        with pytest.raises(ToolFailed, match="not running"):
+            await it.call("environment", name="X")
+        http_server(*SDK_OVER_HTTP, port=port)
+        await eventually(lambda: it.statuses[-1] == "ready", seconds=40)
+        assert (await it.call("environment", name="NO_SUCH")).text == "(not set)"
+
+
+async def test_every_kind_of_content_comes_back():
+    async with Observed(made.workbench()) as it:
+        result = await it.call("show")
+        assert isinstance(result.content[1], ImageBlock)
+        assert result.text == "a pixel\n[link to notes: file:///notes.txt (text/plain)]"
+        assert result.details == {"structuredContent": {"pixels": 1}}
+
+
+async def test_progress_is_shown_and_cancelling_reaches_the_server(tmp_path, eventually):
+    mark = tmp_path / "mark"
+    async with Observed(made.workbench()) as it:
+        call = asyncio.create_task(it.call("slow", seconds=60, mark=str(mark)))
+        await eventually(lambda: it.updates == ["1/2 half way"])
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await eventually(mark.exists)
+        assert (await it.call("environment", name="NO_SUCH")).text == "(not set)"  # it goes on
+
+
+async def test_new_tools_are_seen_when_the_server_says_so(quickly, eventually, monkeypatch):
+    monkeypatch.setattr(connection, "HEALTH_SECONDS", 600)  # by the notification alone
+    async with Observed(made.workbench()) as it:
+        await it.call("learn", name="somersault")
+        await eventually(lambda: "somersault" in it.tools)
+        assert (await it.call("somersault")).text == "I am somersault"
+
+
+async def test_new_tools_of_an_older_server_are_seen_too(quickly, eventually, monkeypatch):
+    monkeypatch.setattr(connection, "HEALTH_SECONDS", 600)
+    async with Observed(made.workbench()) as it:
+        it.connection._failures = 1  # greeted the old way
+        await it.call("learn", name="somersault")
+        await eventually(lambda: "somersault" in it.tools)
+
+
+async def test_a_killed_server_is_started_again_and_a_call_waits_for_it(quickly, eventually):
+    async with Observed(made.rogue("good")) as it:
+        await it.call("ping")
+        made.the_server().send_signal(signal.SIGKILL)
+        await eventually(lambda: "failing" in it.statuses)
+        assert (await it.call("ping", word="again")).text == "again"
+        assert it.statuses[:4] == ["starting", "ready", "failing", "starting"]
+        assert it.reports[3][1]["restarted"] is True
+
+
+async def test_a_server_that_dies_during_a_call_fails_the_call_and_nothing_else(quickly):
+    async with Observed(made.rogue("dies")) as it:
+        with pytest.raises(ToolFailed, match="broke during the call"):
+            await it.call("ping")
+
+
+async def test_a_server_gets_only_the_environment_it_was_given(monkeypatch):
+    monkeypatch.setenv("WEATHER_KEY", "s3cret-value")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-others")
+    async with Observed(made.workbench(API_KEY="${WEATHER_KEY}", REGION="eu")) as it:
+        assert (await it.call("environment", name="API_KEY")).text == "s3cret-value"
+        assert (await it.call("environment", name="REGION")).text == "eu"
+        for name in ("OPENAI_API_KEY", "WEATHER_KEY", "CLAWSITE_HOME", "DJANGO_SETTINGS_MODULE", "REDIS_URL"):
+            assert (await it.call("environment", name=name)).text == "(not set)"
+
+
+@pytest.mark.parametrize("name", ["NO_SUCH_VARIABLE", "CLAWSITE_HOME", "DATABASE_URL"])
+async def test_a_variable_that_is_missing_or_ours_keeps_the_server_from_starting(eventually, name):
+    async with Observed(made.program("true", TOKEN=f"${{{name}}}")) as it:
+        await eventually(lambda: it.error)
+        assert it.error == f"the worker has no environment variable {name}"
+
+
+async def test_a_program_that_is_not_there_says_so(eventually):
+    async with Observed(made.program("no-such-program")) as it:
+        await eventually(lambda: it.error)
+        assert it.error == "it ended: cannot run no-such-program: No such file or directory"
+
+
+async def test_why_a_server_ended_is_told_without_its_secrets(eventually):
+    async with Observed(made.rogue("crash")) as it:
+        await eventually(lambda: it.error)
+        assert it.error == "it ended: the licence has run out: token=[redacted]"
+
+
+async def test_a_server_that_never_answers_is_given_up(monkeypatch, eventually):
+    monkeypatch.setattr(connection, "START_SECONDS", 0.5)
+    async with Observed(made.rogue("silent")) as it:
+        await eventually(lambda: it.error)
+        assert it.error == "it did not answer within 0.5 s"
+
+
+async def test_rubbish_on_stdout_is_borne_for_a_while(quickly):
+    async with Observed(made.rogue("chatty")) as it:
+        assert (await it.call("ping")).text == "pong"
+
+
+@pytest.mark.parametrize(("kind", "why"), [("garbage", "not MCP"), ("endless", "a line of more than 16 MB")])
+async def test_a_flood_of_rubbish_ends_the_server(eventually, kind, why):
+    async with Observed(made.rogue(kind)) as it:
+        await eventually(lambda: it.error, seconds=60)
+        assert why in it.error
+
+
+async def test_a_flood_on_stderr_is_logged_in_part_and_does_no_harm(caplog):
+    caplog.set_level("INFO", logger="tools_app.mcp.stdio")
+    async with Observed(made.rogue("stderr")) as it:
+        assert (await it.call("ping")).text == "pong"
+    said = [record for record in caplog.records if "says: line" in record.getMessage()]
+    assert 0 < len(said) <= 100
+
+
+async def test_a_huge_description_is_cut_and_hidden_letters_are_gone(eventually):
+    async with Observed(made.rogue("huge")) as it:
+        await eventually(lambda: it.tools)
+        assert len(it.reports[-1][1]["listing"].tools[0]["description"]) == 2_000
+    async with Observed(made.rogue("hidden")) as it:
+        await eventually(lambda: it.tools)
+        assert it.reports[-1][1]["listing"].tools[0]["description"] == "Say it back"
+
+
+async def test_names_that_would_collide_are_told(eventually):
+    async with Observed(made.rogue("twins")) as it:
+        await eventually(lambda: it.tools)
+        assert it.tools == ["get-time", "other"]
+        assert it.notes == [f"{name}: its name is srv__get_time here, as that of get-time" for name in ("get_time", "Get.Time")]
+
+
+async def test_schemas_that_cannot_be_used_cost_their_tools_only(eventually):
+    async with Observed(made.rogue("schemas")) as it:
+        await eventually(lambda: it.tools)
+        assert it.tools == ["ping"]
+        assert [note.split(":")[0] for note in it.notes] == ["elsewhere", "bomb", "large", "nonsense"]
+
+
+async def test_a_server_ends_with_all_it_has_started(eventually):
+    async with Observed(made.rogue("children")) as it:
+        await it.call("ping")
+        assert sorted(each.name() for each in made.programs_of() if each.name() == "sleep") == ["sleep", "sleep"]
+    assert made.programs_of() == []
+
+
+async def test_closing_does_not_wait_for_a_server_that_hangs(eventually):
+    async with Observed(made.rogue("deaf")) as it:
+        call = asyncio.create_task(it.call("ping"))
+        await eventually(lambda: "ready" in it.statuses)
+        await it.connection.close()
+        with pytest.raises(ToolFailed, match="broke"):
+            await call

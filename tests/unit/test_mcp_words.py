@@ -1,0 +1,175 @@
+"""What a server says about its tools: names, descriptions, schemas; and a model's arguments against them."""
+
+import pytest
+
+from tools_app.definition import BadArguments, ImageBlock, TextBlock
+from tools_app.mcp.arguments import checked_by_schema
+from tools_app.mcp.listing import MAX_DESCRIPTION, MAX_TOOLS, is_wanted, listing_of
+from tools_app.mcp.names import is_server_name, tool_name
+from tools_app.mcp.results import result_of
+from tools_app.mcp.schema import UnusableSchema, tidy_schema
+from tools_app.mcp.words import plain
+
+ANY = {"type": "object"}
+
+
+@pytest.mark.parametrize("name", ["weather", "my-server", "a_b-c", "x2"])
+def test_a_server_has_a_plain_name(name):
+    assert is_server_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "2x", "Weather", "weather__x", "weather_", "weather-", "_x", "a b", "group:fs", "*", "x" * 33]
+)
+def test_a_server_cannot_look_like_the_tools_of_another(name):
+    assert not is_server_name(name)
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"), [("forecast", "my_server__forecast"), ("Get-Time", "my_server__get_time"), ("a/b.c", "my_server__a_b_c")]
+)
+def test_a_tool_is_called_by_its_server_and_itself(tool, name):
+    assert tool_name("my-server", tool) == name
+
+
+def test_a_long_name_is_cut_and_stays_its_own():
+    first, second = tool_name("weather", "x" * 100 + "1"), tool_name("weather", "x" * 100 + "2")
+    assert len(first) == len(second) == 64
+    assert first != second
+    assert first == tool_name("weather", "x" * 100 + "1")
+
+
+def test_what_nobody_can_see_no_model_reads():
+    hidden = "".join(map(chr, (0x200B, 0x202E, 0xE0041, 0xFE0F, 0xE0101, 7, 0x1B)))
+    assert plain(f"one{hidden} two\r\nthree", 100) == "one two\nthree"
+    assert plain("x" * 1_000_000, 10) == "x" * 6 + " […]"
+
+
+def test_a_listing_is_cleaned_bounded_and_says_what_it_left_out():
+    told = [
+        {"name": "get-time", "description": "d" * 10_000, "inputSchema": ANY, "annotations": {"readOnlyHint": True, "x": 1}},
+        {"name": "get_time", "inputSchema": ANY},
+        {"name": "text", "inputSchema": {"type": "string"}},
+        {"name": "un\u200bseen", "inputSchema": ANY},
+    ]
+    listing = listing_of("clock", told)
+    (kept,) = listing.tools
+    assert (kept["name"], len(kept["description"])) == ("get-time", MAX_DESCRIPTION)
+    assert kept["annotations"] == {"readOnlyHint": True}
+    assert kept["inputSchema"] == {"type": "object", "properties": {}}
+    assert [note.split(":")[0] for note in listing.notes] == ["get_time", "text", "unseen"]
+    assert "clock__get_time here, as that of get-time" in listing.notes[0]
+
+
+def test_a_server_offers_only_so_many_tools():
+    listing = listing_of("many", [{"name": f"t{n}", "inputSchema": ANY} for n in range(MAX_TOOLS + 5)])
+    assert len(listing.tools) == MAX_TOOLS
+    assert listing.notes == [f"only the first {MAX_TOOLS} tools are used"]
+
+
+def test_the_digest_changes_with_the_tools():
+    one, same = (listing_of("s", [{"name": "a", "inputSchema": ANY}]) for _ in range(2))
+    other = listing_of("s", [{"name": "a", "description": "new", "inputSchema": ANY}])
+    assert one.digest == same.digest != other.digest
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "left"),
+    [([], [], "abc"), (["a*"], [], "a"), ([], ["b"], "ac"), (["*"], ["a", "b"], "c"), (["a", "b"], ["a"], "b")],
+)
+def test_patterns_choose_among_the_tools(include, exclude, left):
+    assert "".join(name for name in "abc" if is_wanted(name, include, exclude)) == left
+
+
+def test_references_are_put_in_place_and_expressions_left_out():
+    schema = {
+        "type": "object",
+        "$defs": {"city": {"type": "string", "pattern": "(a+)+$", "title": "City"}},
+        "properties": {"from": {"$ref": "#/$defs/city", "description": "start\u200b"}, "via": {"items": {"$ref": "#/$defs/city"}}},
+        "required": ["from"],
+    }
+    assert tidy_schema(schema) == {
+        "type": "object",
+        "properties": {"from": {"type": "string", "description": "start"}, "via": {"items": {"type": "string"}}},
+        "required": ["from"],
+    }
+
+
+def test_a_schema_that_contains_itself_ends():
+    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
+    schema = {"type": "object", "$defs": {"node": tree}, "properties": {"root": {"$ref": "#/$defs/node"}}}
+    root = tidy_schema(schema)["properties"]["root"]
+    assert root["properties"]["children"]["items"] == {}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {"type": "string"},
+        {"type": "object", "properties": {"a": {"$ref": "http://example.org/x"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}},
+        {"type": "object", "properties": {"a": {"type": "rubbish"}}},
+        {"type": "object", "properties": {"a\u200bb": {}}},
+        {"type": "object", "properties": {"a": 5}},
+        {"type": "object", "required": "a"},
+        {"type": "object", "properties": {"a": {"enum": ["x" * 40_000]}}},
+        {"type": "object", "properties": {str(n): {} for n in range(3_000)}},
+        {"$ref": "#"},
+    ],
+)
+def test_a_schema_that_cannot_be_used_says_why(schema):
+    with pytest.raises(UnusableSchema, match="its input schema|the name of an argument"):
+        tidy_schema(schema)
+
+
+def test_references_that_double_at_every_level_are_not_followed_to_the_end():
+    bomb = {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)} | {"60": {"type": "string"}}
+    with pytest.raises(UnusableSchema, match="too deeply"):
+        tidy_schema({"type": "object", "properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": bomb})
+
+
+def test_arguments_that_do_not_fit_are_told_with_their_place():
+    check = checked_by_schema(
+        tidy_schema(
+            {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+        )
+    )
+    assert check({"city": "Ulm", "days": 2}) == {"city": "Ulm", "days": 2}
+    with pytest.raises(BadArguments) as bad:
+        check({"days": "two"})
+    assert sorted(bad.value.faults) == [("", "'city' is a required property"), ("days", "'two' is not of type 'integer'")]
+
+
+def test_content_of_every_kind_becomes_something_a_model_can_take():
+    result = result_of(
+        {
+            "content": [
+                {"type": "text", "text": "hello"},
+                {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+                {"type": "image", "data": "AAAA", "mimeType": "image/tiff"},
+                {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+                {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain"},
+                {"type": "resource", "resource": {"uri": "file:///b", "text": "inside"}},
+                {"type": "resource", "resource": {"uri": "file:///c", "blob": "AAAA", "mimeType": "image/png"}},
+            ],
+            "isError": True,
+        }
+    )
+    assert result.is_error
+    assert [block.text if isinstance(block, TextBlock) else block for block in result.content] == [
+        "hello",
+        ImageBlock("AAAA", "image/png"),
+        "[image/tiff data is left out: it cannot be shown here]",
+        "[audio content is left out: it cannot be shown here]",
+        "[link to a: file:///a (text/plain)]",
+        "[resource file:///b]\ninside",
+        "[resource file:///c]",
+        ImageBlock("AAAA", "image/png"),
+    ]
+
+
+def test_structured_content_alone_is_told_as_text():
+    result = result_of({"content": [], "structuredContent": {"degrees": 7}})
+    assert (result.text, result.details) == ('{"degrees": 7}', {"structuredContent": {"degrees": 7}})
+    assert result_of({"content": []}).text == "(no content)"

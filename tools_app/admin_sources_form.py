@@ -1,0 +1,92 @@
+"""The form of an MCP server: lists one a line, and what tools_app.mcp.servers says about what was entered."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.infra.errors import ClawError
+from tools_app.admin import EntriesField
+from tools_app.mcp import servers
+from tools_app.models import McpServer
+
+if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+    from django.forms import Textarea
+
+    ServerModelForm = forms.ModelForm[McpServer]
+else:
+    from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
+
+    ServerModelForm = forms.ModelForm
+
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class PairsField(forms.CharField):
+    """A name and a value on each line, parted by `mark`."""
+
+    widget = Textarea(attrs={"rows": 3})
+
+    def __init__(self, *, mark: str, name: re.Pattern[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._mark, self._name = mark, name
+
+    def prepare_value(self, value: Any) -> Any:
+        shown = f"{self._mark} " if self._mark == ":" else self._mark
+        return "\n".join(f"{name}{shown}{each}" for name, each in value.items()) if isinstance(value, dict) else value
+
+    def clean(self, value: Any) -> dict[str, str]:
+        pairs: dict[str, str] = {}
+        for line in super().clean(value).splitlines():
+            name, mark, rest = (part.strip() for part in line.partition(self._mark))
+            if not line.strip():
+                continue
+            if not mark or not self._name.fullmatch(name):
+                raise ValidationError(
+                    gettext("“%(line)s”: write NAME%(mark)sVALUE") % {"line": line.strip()[:40], "mark": self._mark}
+                )
+            pairs[name] = rest
+        return pairs
+
+
+class McpServerForm(ServerModelForm):
+    args = EntriesField(label=_("Arguments"), required=False, help_text=_("One a line. Example: mcp-server-time"))
+    env = PairsField(
+        label=_("Environment"),
+        required=False,
+        mark="=",
+        name=VARIABLE,
+        help_text=_(
+            "NAME=VALUE, one a line, added to PATH, HOME, LANG and the like. A secret stays in the worker’s own environment "
+            "and is named: API_KEY=${WEATHER_API_KEY}"
+        ),
+    )
+    headers = PairsField(
+        label=_("Headers"),
+        required=False,
+        mark=":",
+        name=HEADER,
+        help_text=_("Name: value, one a line. Example: Authorization: Bearer ${WEATHER_TOKEN}"),
+    )
+    include = EntriesField(
+        label=_("Only these tools"), required=False, help_text=_("The server’s own names, one a line; get_* is allowed. Empty: all")
+    )
+    exclude = EntriesField(label=_("Not these tools"), required=False, help_text=_("One a line. Stronger than the list above"))
+
+    class Meta:
+        model = McpServer
+        fields = ["name", *servers.SETTINGS]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if not self.errors:
+            wanted = McpServer(pk=self.instance.pk, **({"name": self.instance.name} | cleaned))
+            try:
+                servers.check(wanted)
+            except ClawError as error:
+                raise ValidationError(error.message) from error
+        return cleaned

@@ -1,0 +1,34 @@
+"""What a worker does for the tools that come from outside: follow the rows of MCP servers and plugins."""
+
+import asyncio
+
+from clawsite.infra import db
+from clawsite.infra.bus import Message
+from tools_app import plugins, sources
+from tools_app.mcp.manager import McpManager
+from tools_app.mcp.servers import CHANGED
+from tools_app.plugins import Loaded
+
+
+class SourceKeeper:
+    """`look` is called now and then, and soon after `changed` is set."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self._mcp = McpManager()
+        self._noted: list[Loaded] | None = None  # nothing yet
+
+    def hear(self, message: Message) -> None:
+        if message.get("k") == CHANGED["k"]:
+            self.changed.set()
+
+    async def look(self) -> None:
+        await self._mcp.look()
+        # Reading, because it imports plugins: what hangs there must not hold up the thread that all writing waits for.
+        loaded = await db.read(sources.loaded_plugins)
+        if self._noted != loaded:
+            await db.write(plugins.note, await db.read(plugins.seen), loaded)
+            self._noted = loaded
+
+    async def close(self) -> None:
+        await self._mcp.close()

@@ -1,0 +1,24 @@
+"""Plugins that are installed beside us. tools_app.plugins is the only writer, apart from the switch in the admin."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Plugin(models.Model):
+    """An entry point of the group `clawsite.plugins`. It is found by its metadata and imported only while enabled."""
+
+    name = models.CharField(_("name"), max_length=64, unique=True)
+    enabled = models.BooleanField(_("enabled"), default=False, help_text=_("Its code runs in every process while this is on"))
+    package = models.CharField(_("package"), max_length=200, blank=True)
+    version = models.CharField(_("version"), max_length=64, blank=True)
+    tools = models.JSONField(_("tools"), default=list, blank=True)
+    error = models.TextField(_("error"), blank=True)
+    seen_at = models.DateTimeField(_("last seen"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("plugin")
+        verbose_name_plural = _("plugins")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,160 @@
+"""Plugins: distributions with an entry point in the group `clawsite.plugins`. Off until an operator enables them.
+
+An entry point leads to a module or object with either or both of these:
+
+    tools = [make_forecast]              # made by our @tool
+    before_tool_call = [check_address]   # hooks, see tools_app.hooks
+
+Installed plugins are found by their metadata; no code of theirs runs before they are enabled. One that cannot be used is
+shown with its error and left out: it never stops a process or a run.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from django.db import transaction
+
+from clawsite.infra import clock
+from clawsite.infra.text import storable
+from tools_app.definition import TOOL_NAME, Execute, ToolEnv, ToolFactory
+from tools_app.mcp.servers import tell
+from tools_app.models import Plugin
+
+log = logging.getLogger(__name__)
+
+GROUP = "clawsite.plugins"
+IMPORT_SECONDS = 30.0
+MAX_ERROR = 500
+
+
+class BadPlugin(Exception):
+    """It offers what cannot be used. The message is for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    name: str
+    package: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What an enabled plugin brings; with an `error`, nothing."""
+
+    name: str
+    tools: tuple[ToolFactory, ...] = ()
+    before_tool_call: tuple[Callable[..., Any], ...] = ()
+    error: str = ""
+
+
+def installed_plugins() -> dict[str, EntryPoint]:
+    """By name, from metadata only. Of two with the same name the first on the path counts."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        found.setdefault(point.name, point)
+    return found
+
+
+def seen() -> list[Seen]:
+    """What is installed, with its package and version."""
+    return [
+        Seen(name, point.dist.name if point.dist else "", point.dist.version if point.dist else "")
+        for name, point in installed_plugins().items()
+    ]
+
+
+@transaction.atomic
+def note(found: Iterable[Seen], loaded: Iterable[Loaded]) -> None:
+    """Bring the rows in step with what is installed and with what enabling it brought. Written where it differs only.
+
+    A plugin that is gone keeps its row and its switch, and says so.
+    """
+    rows = {row.name: row for row in Plugin.objects.all()}
+    results = {each.name: each for each in loaded}
+    for each in found:
+        row = rows.pop(each.name, None) or Plugin(name=each.name[:64])
+        result = results.get(each.name, Loaded(each.name))
+        error = storable(result.error)[:MAX_ERROR] if row.enabled else ""
+        tools = [tool.name for tool in result.tools] if row.enabled else row.tools
+        now = (each.package[:200], each.version[:64], tools, error)
+        if row.pk is None or not row.seen_at or (row.package, row.version, row.tools, row.error) != now:
+            row.package, row.version, row.tools, row.error = now
+            row.seen_at = clock.now()
+            row.save(update_fields=None if row.pk is None else ["package", "version", "tools", "error", "seen_at"])
+    for row in rows.values():
+        Plugin.objects.filter(pk=row.pk).update(seen_at=None, error="it is not installed any more", tools=[])
+
+
+@transaction.atomic
+def switch(plugins: Iterable[Plugin], *, on: bool) -> None:
+    Plugin.objects.filter(pk__in=[plugin.pk for plugin in plugins]).update(enabled=on, error="")
+    tell()
+
+
+@lru_cache(maxsize=64)
+def load(name: str) -> Loaded:
+    """Import a plugin, once a process, and look at what it offers. Never raises; a restart tries again."""
+    outcome: list[Loaded] = []
+    # A thread of its own, because an import that hangs cannot be interrupted, only left behind.
+    thread = threading.Thread(target=lambda: outcome.append(_load(name)), name=f"plugin {name}", daemon=True)
+    thread.start()
+    thread.join(IMPORT_SECONDS)
+    loaded = outcome[0] if outcome else Loaded(name, error=f"its import takes longer than {IMPORT_SECONDS:g} s")
+    if loaded.error:
+        log.warning("plugin %s is left out: %s", name, loaded.error)
+    return loaded
+
+
+def _load(name: str) -> Loaded:
+    try:
+        point = installed_plugins().get(name)
+        if point is None:
+            raise BadPlugin("it is not installed")
+        offered = point.load()
+        tools, hooks = _offered(offered, "tools"), _offered(offered, "before_tool_call")
+        if not tools and not hooks:
+            raise BadPlugin("it offers neither `tools` nor `before_tool_call`")
+        _check(tools, hooks)
+        return Loaded(name, tuple(_guarded(tool, name) for tool in tools), tuple(hooks))
+    except BadPlugin as bad:
+        return Loaded(name, error=str(bad))
+    except BaseException as error:  # whatever code of others raises at its import, sys.exit() included
+        return Loaded(name, error=f"{type(error).__name__}: {error}")
+
+
+def _offered(plugin: Any, what: str) -> list[Any]:
+    value = getattr(plugin, what, [])
+    if not isinstance(value, list | tuple):
+        raise BadPlugin(f"its `{what}` is no list")
+    return list(value)
+
+
+def _check(tools: list[Any], hooks: list[Any]) -> None:
+    names: set[str] = set()
+    for tool in tools:
+        if not isinstance(tool, ToolFactory):
+            raise BadPlugin(f"`tools` has a {type(tool).__name__}: make tools with @tool")
+        if not TOOL_NAME.fullmatch(tool.name) or tool.name in names:
+            raise BadPlugin(f"{tool.name!r} is no name for a tool, or there twice")
+        names.add(tool.name)
+    if not all(callable(hook) for hook in hooks):
+        raise BadPlugin("`before_tool_call` has something that cannot be called")
+
+
+def _guarded(tool: ToolFactory, plugin: str) -> ToolFactory:
+    """A factory that fails declines: the run goes on without its tool."""
+
+    def make(env: ToolEnv) -> Execute[Any] | None:
+        try:
+            return tool.make(env)
+        except Exception:
+            log.exception("plugin %s could not make its tool %s", plugin, tool.name)
+            return None
+
+    return replace(tool, make=make)

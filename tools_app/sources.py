@@ -1,0 +1,111 @@
+"""Every tool that can be offered at this moment: natives, enabled plugins, and enabled MCP servers as they were last seen.
+
+Sync, for threads of infra.db. Costs one small query; the rest is remembered until a row changes. Who comes first keeps a
+name: natives, then plugins, then servers; what a later one brings under a taken name is left out, and `problems` says so.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from sessions_app import sql
+from tools_app import plugins, registry
+from tools_app.definition import ToolFactory
+from tools_app.mcp.names import tool_name
+from tools_app.mcp.tools import factories_of
+from tools_app.models import McpServer, Plugin
+from tools_app.plugins import Loaded
+from tools_app.policy.matcher import normalise
+from tools_app.registry import Registered, Registry
+
+# What the answer depends on: switches, settings, and the digest of each server's tools.
+STATE = """
+    SELECT 'mcp', id, enabled, revision, listing FROM tools_app_mcpserver
+    UNION ALL SELECT 'plugin', id, enabled, 0, '' FROM tools_app_plugin
+    ORDER BY 1, 2
+"""
+
+
+@dataclass(slots=True)
+class Sources:
+    tools: dict[str, Registered]
+    ids: set[str] = field(default_factory=set)  # of enabled plugins and servers
+    off: set[str] = field(default_factory=set)  # ids and tools of those that are not
+    loaded: list[Loaded] = field(default_factory=list)
+    problems: dict[str, list[str]] = field(default_factory=dict)  # plugin or server -> what is left out
+
+    def add(self, factory: ToolFactory, plugin: str) -> str:
+        """Put a tool among the others; -> why not, if its name is taken."""
+        if factory.name in self.tools:
+            owner = self.tools[factory.name].facts.plugin
+            return f"{factory.name} is a tool of {owner} already" if owner else f"{factory.name} is a tool already"
+        try:
+            self.tools[factory.name] = Registered(factory, registry.facts_of(factory, plugin))
+        except ImproperlyConfigured as wrong:
+            return str(wrong)
+        return ""
+
+
+def known_tools() -> Registry:
+    """The tools of this moment. A policy may also name what is switched off."""
+    sources = current()
+    return Registry(sources.tools, frozenset(sources.ids), frozenset(sources.off))
+
+
+def plugin_ids() -> frozenset[str]:
+    """Of plugins and MCP servers that are enabled, and of installed apps that are plugins; tools or no tools."""
+    sources = current()
+    return frozenset(sources.ids | {each.facts.plugin for each in sources.tools.values() if each.facts.plugin})
+
+
+def plugin_hooks() -> tuple[tuple[str, Callable[..., Any]], ...]:
+    """The before_tool_call hooks of enabled plugins, each with its plugin's name, in the order of names."""
+    return tuple((each.name, hook) for each in current().loaded for hook in each.before_tool_call)
+
+
+def loaded_plugins() -> list[Loaded]:
+    """What became of each enabled plugin in this process."""
+    return [*current().loaded]
+
+
+def current() -> Sources:
+    return _sources(tuple(tuple(row) for row in sql.rows(STATE)))
+
+
+@lru_cache(maxsize=2)
+def _sources(_state: tuple[Any, ...]) -> Sources:
+    """Remembered by the state of the rows itself, so it cannot be out of date."""
+    sources = Sources(dict(registry.installed().tools))
+    for plugin in Plugin.objects.order_by("name"):
+        if not plugin.enabled:
+            sources.off |= {plugin.name, *plugin.tools}
+        else:
+            sources.loaded.append(_with_plugin(sources, plugins.load(plugin.name)))
+    for server in McpServer.objects.order_by("name"):
+        if not server.enabled:
+            sources.off |= {server.name, *(tool_name(server.name, tool["name"]) for tool in server.tools)}
+        else:
+            sources.ids.add(server.name)
+            refused = [why for factory in factories_of(server) if (why := sources.add(factory, server.name))]
+            if refused:
+                sources.problems[server.name] = refused
+    return sources
+
+
+def _with_plugin(sources: Sources, loaded: Loaded) -> Loaded:
+    """All of a plugin or nothing: half a plugin would be a surprise."""
+    problem = loaded.error
+    if not problem and (normalise(loaded.name) != loaded.name or registry.installed().knows(loaded.name)):
+        problem = f"{loaded.name} is no name for a plugin: it is a tool's or another plugin's, or not in lower case"
+    before = dict(sources.tools)
+    for factory in loaded.tools:
+        problem = problem or sources.add(factory, loaded.name)
+    if problem:
+        sources.tools = before
+        sources.problems[loaded.name] = [problem]
+        return Loaded(loaded.name, error=problem)
+    sources.ids.add(loaded.name)
+    return loaded
