@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from aiohttp import web
 
 from clawsite.infra import fetch
+from clawsite.infra.fetch_addresses import Address
 from clawsite.infra.fetch_targets import FetchFailed
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -96,7 +97,7 @@ class Names:
             name.replace("__", "."): list(each) if isinstance(each, list) else [each] for name, each in answers.items()
         }
 
-    async def resolve(self, host: str, port: int) -> list[fetch.Address]:
+    async def resolve(self, host: str, port: int) -> list[Address]:
         self.asked.append(host)
         if host not in self._answers:
             raise FetchFailed(f"the name {host} cannot be resolved")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from clawsite.infra.fetch_addresses import Allowlist
+from clawsite.infra.fetch_addresses import Allowlist, host_of
 
 # WAL and IMMEDIATE: four writers made no "database is locked" in 1,600 transactions; Django's default made 1,073.
 SQLITE_PRAGMAS = (
@@ -94,9 +94,14 @@ def fetch_allow() -> Allowlist:
 
 
 def searxng_url() -> str:
+    """Where the operator's search engine is; it may be internal."""
     url = os.environ.get("CLAWSITE_SEARXNG_URL", "").strip().rstrip("/")
-    parts = urlsplit(url)
-    if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query):
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and host_of(parts.hostname or "") and parts.port != 0
+    except ValueError:
+        usable = False
+    if url and (not usable or parts.username is not None or parts.query):
         raise SettingsError("CLAWSITE_SEARXNG_URL is no address: write http://host:port or https://host/path.")
     return url
 

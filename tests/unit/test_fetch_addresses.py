@@ -201,3 +201,29 @@ def test_the_list_is_read_from_the_environment(monkeypatch):
     assert environment.fetch_allow() == Allowlist(frozenset({("searx.lan", 8888)}))
     monkeypatch.delenv("CLAWSITE_FETCH_ALLOW")
     assert environment.fetch_allow() == Allowlist()
+
+
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1:8888", "https://searx.lan/searx/", "http://[::1]:8888"])
+def test_the_search_engines_address_is_read(url, monkeypatch):
+    monkeypatch.setenv("CLAWSITE_SEARXNG_URL", f" {url} ")
+    assert environment.searxng_url() == url.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "searx.lan",
+        "ftp://searx.lan",
+        "http://",
+        "http://a b",
+        "http://h:x",
+        "http://h:99999",
+        "http://u:p@h",
+        "http://h/?q=1",
+        "http://[::",
+    ],
+)
+def test_an_address_that_is_none_stops_the_start_in_words(url, monkeypatch):
+    monkeypatch.setenv("CLAWSITE_SEARXNG_URL", url)
+    with pytest.raises(environment.SettingsError, match="CLAWSITE_SEARXNG_URL"):
+        environment.searxng_url()
