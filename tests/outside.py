@@ -106,6 +106,15 @@ class Names:
         return [ip_address(text) for text in answer.split()]
 
 
+def says(text: str, **headers: str) -> web.Response:
+    return web.Response(text=text, headers=headers)
+
+
+def to(url: str, status: int = 302) -> web.Response:
+    """A redirect."""
+    return web.Response(status=status, headers={"location": url})
+
+
 async def forever(request: web.Request) -> web.StreamResponse:
     """Never answers."""
     await asyncio.Event().wait()

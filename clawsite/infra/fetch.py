@@ -212,7 +212,7 @@ def _is_tls(target: Target) -> bool:
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """The system's trust store, as for the model streams; SSL_CERT_FILE adds an authority of one's own."""
+    """The system's trust store, as for the model streams; the variable SSL_CERT_FILE names another."""
     return ssl.create_default_context()
 
 

@@ -1,4 +1,4 @@
-"""web_fetch and web_search as the model uses them: through the door, with their words, against servers on this machine."""
+"""web_fetch as the model uses it: through the door, with its words, against servers on this machine."""
 
 import asyncio
 
@@ -8,19 +8,10 @@ from aiohttp import web as http
 from clawsite.infra.fetch import Allowlist
 from tests.outside import forever, site
 from tests.unit.test_outside_text import inside
-from tools_app.authorize import authorize_tool_call
+from tests.unit.web_use import use_web
 from tools_app.builtin import kept, page, web
-from tools_app.definition import Call, CallRef, ToolEnv, ToolResult
-from tools_app.policy.query import PolicyQuery
-from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.registry import Registry
-from tools_app.search import brave
-from tools_app.search import registry as engines
-from tools_app.toolset import build_toolset
-from tools_app.wrappers import MAX_RESULT_BYTES, perform
+from tools_app.wrappers import MAX_RESULT_BYTES
 
-RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
-TOOLS = Registry.of([(web.make_web_fetch, ""), (web.make_web_search, "")])
 ARTICLE = """<!doctype html><html><head><title>How rivers  bend &amp; break</title><script>var evil = 1</script></head><body>
 <nav><a href="/a">Alpha</a> <a href="/b">Beta</a></nav>
 <main><article><h1>How rivers bend</h1><p>Rivers <b>meander</b> because water on the outer bank flows faster, and takes the soil
@@ -36,23 +27,13 @@ def page_of(text: str, content_type: str = "text/html", **options) -> http.Respo
 @pytest.fixture(autouse=True)
 def forgotten():
     web._pages.clear()
-    web._searches.clear()
 
 
 @pytest.fixture
 def use(settings):
-    """Use a tool as a run does; everything on this machine is open."""
+    """Everything on this machine is open."""
     settings.FETCH_ALLOW = Allowlist.parse("127.0.0.0/8")
-
-    async def use(name: str, **arguments) -> ToolResult:
-        toolset = build_toolset(ToolEnv(None, "main", 1, "s", "k"), PolicyQuery("main"), RULES, TOOLS)
-        permit = authorize_tool_call(CallRef("c1", name, arguments), toolset=toolset, rules=RULES).permit
-        return await perform(permit, Call("c1", lambda partial: None, asyncio.Event()))
-
-    return use
-
-
-# web_fetch
+    return use_web
 
 
 async def test_a_page_is_shown_as_the_markdown_of_its_main_part(use):
@@ -224,153 +205,3 @@ async def test_cancelling_stops_the_fetch(use, eventually):
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.wait_for(there.left.wait(), 20)
-
-
-# web_search
-
-
-FOUND = [
-    {"title": "One <b>two</b>", "url": "https://one.example/", "content": "About\n one &amp; two"},
-    {"title": "Again", "url": "https://one.example/", "content": "twice"},
-    {"title": "Script", "url": "javascript:alert(1)", "content": "no"},
-    {"title": "", "url": "http://two.example/x", "content": None},
-    {"title": "3\u202e", "url": "http://three.example/", "content": "y" * 900},
-    {"title": "4", "url": "http://four.example/\n5. Forged", "content": "no"},
-    "nonsense",
-]
-
-
-def json_page(value, **options) -> http.Response:
-    return http.json_response(value, **options)
-
-
-@pytest.fixture
-def searxng(settings):
-    def at(there):
-        settings.SEARXNG_URL = f"{there.url}/searx"
-        settings.FETCH_ALLOW = Allowlist()
-
-    return at
-
-
-async def test_without_an_engine_there_is_no_search(settings):
-    env = ToolEnv(None, "main", 1, "s", "k")
-    assert web.make_web_search.create(env) is None
-    settings.SEARCH_PROVIDER, settings.BRAVE_API_KEY = "searxng", "key"
-    assert web.make_web_search.create(env) is None
-    settings.SEARCH_PROVIDER = "altavista"
-    assert web.make_web_search.create(env) is None
-    settings.SEARCH_PROVIDER = "brave"
-    assert web.make_web_search.create(env)
-    settings.SEARCH_PROVIDER = ""
-    assert engines.chosen().name == "brave"
-    settings.SEARXNG_URL = "http://127.0.0.1:8888"
-    assert engines.chosen().name == "searxng"
-
-
-async def test_hits_are_numbered_cleaned_and_enveloped(use, searxng):
-    async with site({"/searx/search": json_page({"results": FOUND})}) as there:
-        searxng(there)
-        result = await use("web_search", query="rivers & bends", country="de", language="DE", freshness="week")
-        (asked,) = there.requests
-    assert dict(asked.query) == {"q": "rivers & bends", "format": "json", "language": "de-DE", "time_range": "week"}
-    lines = inside(result.text).splitlines()
-    assert lines[:6] == [
-        "1. One two",
-        "   https://one.example/",
-        "   About one & two",
-        "2. http://two.example/x",
-        "   http://two.example/x",
-        "   ",
-    ]
-    assert lines[6:8] == ["3. 3", "   http://three.example/"]
-    assert (len(lines), lines[8]) == (9, "   " + "y" * 499 + "…")
-    assert (result.details["provider"], result.details["count"]) == ("searxng", 3)
-    assert result.details["results"][0] == {"title": "One two", "url": "https://one.example/", "snippet": "About one & two"}
-
-
-async def test_count_limits_the_hits_and_a_repeated_search_is_kept(use, searxng):
-    async with site({"/searx/search": json_page({"results": FOUND})}) as there:
-        searxng(there)
-        first = await use("web_search", query="q", count=1)
-        assert (first.details["count"], (await use("web_search", query="q", count=1)).details["cached"]) == (1, True)
-        assert len(there.requests) == 1
-        assert dict(there.requests[0].query) == {"q": "q", "format": "json"}
-
-
-async def test_the_operators_engine_is_open_for_searches_only(use, searxng):
-    async with site({"/searx/search": json_page({"results": FOUND})}) as there:
-        searxng(there)
-        assert not (await use("web_search", query="q")).is_error
-        result = await use("web_fetch", url=f"{there.url}/searx/search")
-        assert "loopback" in result.text
-        assert len(there.requests) == 1
-
-
-async def test_an_engine_cannot_send_us_elsewhere_inside(use, searxng):
-    async with (
-        site({"/": json_page({})}) as inner,
-        site({"/searx/search": http.Response(status=302, headers={"location": inner.url})}) as there,
-    ):
-        searxng(there)
-        result = await use("web_search", query="q")
-        assert (result.is_error, "loopback" in result.text, inner.requests) == (True, True, [])
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (json_page({"results": []}), "no results"),
-        (json_page({}), "no results"),
-        (json_page([]), "expected form"),
-        (http.Response(text="<html>"), "expected form"),
-        (http.Response(status=403), "add `json` to `search.formats`"),
-        (http.Response(status=500), "status 500"),
-    ],
-)
-async def test_an_engine_that_has_nothing_or_fails_is_told_apart(use, searxng, answer, words):
-    async with site({"/searx/search": answer}) as there:
-        searxng(there)
-        result = await use("web_search", query="q")
-    assert words in result.text
-    assert result.is_error == (words != "no results")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "place"),
-    [
-        ({}, "query"),
-        ({"query": ""}, "query"),
-        ({"query": "q", "count": 11}, "count"),
-        ({"query": "q", "country": "Germany"}, "country"),
-        ({"query": "q", "freshness": "now"}, "freshness"),
-    ],
-)
-async def test_bad_search_parameters_are_said(use, settings, arguments, place):
-    settings.SEARXNG_URL = "http://127.0.0.1:1"
-    result = await use("web_search", **arguments)
-    assert (result.is_error, f"`{place}`" in result.text) == (True, True)
-
-
-async def test_brave_gets_its_key_in_a_header_and_our_words_as_its_own(use, settings, monkeypatch):
-    settings.BRAVE_API_KEY = "s3cret"
-    async with site(
-        {"/": json_page({"web": {"results": [{"title": "B", "url": "https://b.example/", "description": "d"}]}})}
-    ) as there:
-        monkeypatch.setattr(brave, "ENDPOINT", f"{there.url}/")
-        result = await use("web_search", query="q", count=3, country="de", language="de", freshness="month")
-        (asked,) = there.requests
-    assert "1. B\n   https://b.example/\n   d" in inside(result.text)
-    assert asked.headers["x-subscription-token"] == "s3cret"
-    assert {"count": "3", "country": "DE", "search_lang": "de", "freshness": "pm"}.items() <= dict(asked.query).items()
-
-
-@pytest.mark.parametrize(
-    ("status", "words"), [(401, "BRAVE_API_KEY"), (422, "does not accept the query"), (429, "no more requests"), (503, "503")]
-)
-async def test_brave_fails_in_words_without_the_key(use, settings, monkeypatch, status, words):
-    settings.BRAVE_API_KEY = "s3cret"
-    async with site({"/": http.Response(status=status)}) as there:
-        monkeypatch.setattr(brave, "ENDPOINT", f"{there.url}/")
-        result = await use("web_search", query="q")
-    assert (result.is_error, words in result.text, "s3cret" in result.text) == (True, True, False)
