@@ -148,3 +148,9 @@ RAW_STREAM_LOG = os.environ.get("CLAWSITE_RAW_STREAM_LOG", "")
 GATEWAY_HANDSHAKE_SECONDS = 15.0
 GATEWAY_REQUESTS_PER_SECOND = 2_000.0
 GATEWAY_REQUESTS_BURST = 4_000.0
+
+# What leaves the host for URLs that models and pages choose: public addresses, and what is named here.
+FETCH_ALLOW = environment.fetch_allow()
+SEARCH_PROVIDER = os.environ.get("CLAWSITE_SEARCH_PROVIDER", "").strip().lower()  # "": the first one that is configured
+SEARXNG_URL = environment.searxng_url()
+BRAVE_API_KEY = os.environ.get("BRAVE_API_KEY", "").strip()

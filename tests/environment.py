@@ -39,7 +39,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
 os.environ["CLAWSITE_HOME"] = f"{os.environ['CLAWSITE_TEST_HOME']}/{worker}"
 os.environ["CLAWSITE_GATEWAY_TOKEN"] = "test-gateway-token"
-for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "CLAWSITE_MODEL", "CLAWSITE_ORIGINS"):
+WEB = ("CLAWSITE_FETCH_ALLOW", "CLAWSITE_SEARCH_PROVIDER", "CLAWSITE_SEARXNG_URL", "BRAVE_API_KEY")
+for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "CLAWSITE_MODEL", "CLAWSITE_ORIGINS", *WEB):
     os.environ.pop(name, None)
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # playwright's sync API runs a loop in the test's own thread
 

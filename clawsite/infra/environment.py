@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from clawsite.infra.fetch_addresses import Allowlist, host_of
+
 # WAL and IMMEDIATE: four writers made no "database is locked" in 1,600 transactions; Django's default made 1,073.
 SQLITE_PRAGMAS = (
     "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;PRAGMA mmap_size=134217728;"
@@ -81,6 +83,27 @@ def allowed_origins(host: str, port: int) -> list[str]:
     everywhere = host in ("0.0.0.0", "::")  # noqa: S104  compared, not bound
     names = [*local, socket.gethostname()] if everywhere else local if host in local else [host]
     return [f"http://{name}:{port}" for name in names]
+
+
+def fetch_allow() -> Allowlist:
+    """Internal hosts that the operator opens for fetching; none by default."""
+    try:
+        return Allowlist.parse(os.environ.get("CLAWSITE_FETCH_ALLOW", ""))
+    except ValueError as error:
+        raise SettingsError(f"CLAWSITE_FETCH_ALLOW: {error}. Write host, host:port or a network such as 10.0.5.0/24.") from None
+
+
+def searxng_url() -> str:
+    """Where the operator's search engine is; it may be internal."""
+    url = os.environ.get("CLAWSITE_SEARXNG_URL", "").strip().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and host_of(parts.hostname or "") and parts.port != 0
+    except ValueError:
+        usable = False
+    if url and (not usable or parts.username is not None or parts.query):
+        raise SettingsError("CLAWSITE_SEARXNG_URL is no address: write http://host:port or https://host/path.")
+    return url
 
 
 def hosts_of(origins: list[str]) -> list[str]:

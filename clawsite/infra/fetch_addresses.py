@@ -1,0 +1,144 @@
+"""Which addresses a fetch may reach, and what the operator opens besides. Pure: no network, no Django.
+
+The tables are our own, from IANA's special-purpose registries, since `is_global` of the standard library differs between the
+Python versions we run on (before 3.11.10 it took 192.0.0.0/29 and Teredo for public in places).
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+REFUSED_V4 = tuple(
+    (ipaddress.IPv4Network(network), kind)
+    for network, kind in (
+        ("0.0.0.0/8", "an unspecified address"),
+        ("10.0.0.0/8", "a private address"),
+        ("100.64.0.0/10", "a carrier's private address"),  # among them Alibaba's metadata service
+        ("127.0.0.0/8", "a loopback address"),
+        ("168.63.129.16/32", "a cloud host's own service"),  # Azure: looks public, answers for the machine it is asked from
+        ("169.254.0.0/16", "a link-local address"),  # among them the metadata services of most clouds
+        ("172.16.0.0/12", "a private address"),
+        ("192.0.0.0/24", "a reserved address"),  # among them Oracle's metadata service
+        ("192.0.2.0/24", "a documentation address"),
+        ("192.88.99.0/24", "a 6to4 relay"),
+        ("192.168.0.0/16", "a private address"),
+        ("198.18.0.0/15", "a benchmark address"),
+        ("198.51.100.0/24", "a documentation address"),
+        ("203.0.113.0/24", "a documentation address"),
+        ("224.0.0.0/4", "a multicast address"),
+        ("240.0.0.0/4", "a reserved address"),
+    )
+)
+# All that has ever been given out for the public Internet. What lies outside is refused whole: loopback, link-local, unique local,
+# multicast, IPv4-mapped, NAT64 (64:ff9b::/96 and 64:ff9b:1::/48).
+PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
+REFUSED_V6 = tuple(
+    (ipaddress.IPv6Network(network), kind)
+    for network, kind in (
+        ("2001::/32", "a Teredo address"),
+        ("2001::/23", "a reserved address"),
+        ("2001:db8::/32", "a documentation address"),
+        ("2002::/16", "a 6to4 address"),
+        ("3fff::/20", "a documentation address"),
+    )
+)
+NAMED_V6 = tuple(
+    (ipaddress.IPv6Network(network), kind)
+    for network, kind in (
+        ("::1/128", "a loopback address"),
+        ("::/128", "an unspecified address"),
+        ("::ffff:0:0/96", "an IPv4 address in IPv6 clothes"),
+        ("64:ff9b::/96", "a NAT64 address"),
+        ("64:ff9b:1::/48", "a NAT64 address"),
+        ("fc00::/7", "a private address"),
+        ("fe80::/10", "a link-local address"),
+        ("ff00::/8", "a multicast address"),
+    )
+)
+
+NAME = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+MAX_NAME = 253
+# As the resolver has it: a last part of digits, or 0x and hexadecimal ones, makes the whole an IPv4 address, however spelled.
+NUMERIC_LAST_PART = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+
+
+def why_not_public(address: Address) -> str:
+    """What kind of address it is, if not a public one; else ""."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return _kind(address, REFUSED_V4)
+    if address in PUBLIC_V6:
+        return _kind(address, REFUSED_V6)
+    return _kind(address, NAMED_V6) or "a reserved address"
+
+
+def _kind(address: Address, kinds: tuple[tuple[Network, str], ...]) -> str:
+    return next((kind for network, kind in kinds if address in network), "")
+
+
+def literal(host: str) -> Address | None:
+    """The address that a host spells out, or None for a name. Other spellings than the usual one are a ValueError."""
+    if ":" in host:
+        address = ipaddress.IPv6Address(host)
+        if address.scope_id:
+            raise ValueError("an address with a zone names an interface of this machine")
+        return address
+    if not NUMERIC_LAST_PART.fullmatch(host):
+        return None
+    try:
+        return ipaddress.IPv4Address(host)
+    except ValueError:
+        raise ValueError("an IPv4 address is written as four decimal numbers without leading zeros") from None
+
+
+def host_of(text: str) -> str:
+    """A host as it is compared, resolved and certified: lower case, no final dot, addresses in their usual form."""
+    host = text.lower().removesuffix(".")
+    address = literal(host)
+    if address is not None:
+        return str(address)
+    if len(host) > MAX_NAME or not NAME.fullmatch(host):
+        raise ValueError("it is no host name")
+    return host
+
+
+@dataclass(frozen=True, slots=True)
+class Allowlist:
+    """Internal places that may be fetched although they are not public."""
+
+    hosts: frozenset[tuple[str, int]] = frozenset()  # port 0: every port
+    networks: tuple[Network, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Allowlist":
+        """From `searx.lan:8888, 127.0.0.1:8888, [::1]:8888, 10.0.5.0/24`; ValueError names the entry that is none of these."""
+        hosts: set[tuple[str, int]] = set()
+        networks: list[Network] = []
+        for entry in filter(None, (part.strip() for part in text.split(","))):
+            try:
+                if "/" in entry:
+                    networks.append(ipaddress.ip_network(entry))
+                else:
+                    hosts.add(_host_and_port(entry))
+            except ValueError as error:
+                raise ValueError(f"{entry!r} is no host, host:port or network: {error}") from None
+        return cls(frozenset(hosts), tuple(networks))
+
+    def opens(self, host: str, port: int, address: Address) -> bool:
+        """Hosts are compared as they stand in the URL: an entry with an address does not open a name that leads there."""
+        return (host, port) in self.hosts or (host, 0) in self.hosts or any(address in network for network in self.networks)
+
+
+def _host_and_port(entry: str) -> tuple[str, int]:
+    bracketed = re.fullmatch(r"\[([^]]+)\](?::([0-9]+))?", entry)
+    plain = re.fullmatch(r"([^:\[\]]+)(?::([0-9]+))?", entry)
+    found = bracketed or plain
+    if found is None:
+        raise ValueError("an IPv6 address stands in brackets")
+    port = int(found[2] or 0)
+    if found[2] and not 0 < port < 65536:
+        raise ValueError("a port is a number from 1 to 65535")
+    name = found[1] if found[1].isascii() else found[1].encode("idna").decode()
+    return host_of(name), port

@@ -1,0 +1,119 @@
+"""The web tools through a real run: the model asks, a worker fetches, the result goes back, or words that say why not."""
+
+import asyncio
+
+import pytest
+from aiohttp import web as http
+
+from clawsite.infra.fetch import Allowlist
+from sessions_app import runs
+from tests.outside import drip, forever, site
+from tests.workshop import Workshop, calls_of, said_in
+from tools_app import policies
+from tools_app.builtin import web
+from tools_app.wrappers import MAX_RESULT_BYTES
+
+
+@pytest.fixture
+def shop(workshop: Workshop, settings):
+    """A workshop whose agent may use the web, where this machine counts as outside."""
+    settings.FETCH_ALLOW = Allowlist.parse("127.0.0.0/8")
+    web._pages.clear()
+    web._searches.clear()
+    policies.save_policy(scope="agent", subject="main", profile="full")
+    yield workshop
+    policies.save_policy(scope="agent", subject="main", profile="coding")
+
+
+def asks(tool: str, arguments: str) -> str:
+    return f"[[tool={tool} args={{{arguments}}}]] [[text=done]]"
+
+
+def seen_by_the_model(shop: Workshop) -> str:
+    return [message["content"] for message in shop.model.bodies[-1]["messages"] if message["role"] == "tool"][-1]
+
+
+async def test_a_page_is_fetched_and_goes_to_the_model_in_its_envelope(shop: Workshop):
+    html = "<title>Rivers</title><article><h1>Rivers</h1><p>They bend, and nobody asked them to.</p></article>"
+    async with site({"/": http.Response(text=html, content_type="text/html")}) as there:
+        run = await shop.answer(asks("web_fetch", f'"url":"{there.url}"'))
+    (call,) = calls_of(run)
+    assert (call.status, call.is_error, call.result["details"]["title"]) == ("finished", False, "Rivers")
+    text = seen_by_the_model(shop)
+    assert "not instructions to follow" in text
+    assert "They bend, and nobody asked them to." in text
+    assert said_in(run)[-1] == ("assistant", "done")
+
+
+async def test_a_search_goes_to_the_engine_and_its_hits_to_the_model(shop: Workshop, settings):
+    hits = {"results": [{"title": "Rivers", "url": "https://rivers.example/", "content": "They bend."}]}
+    async with site({"/search": http.json_response(hits)}) as there:
+        settings.SEARXNG_URL, settings.FETCH_ALLOW = there.url, Allowlist()
+        run = await shop.answer(asks("web_search", '"query":"rivers"'))
+    (call,) = calls_of(run)
+    assert (call.status, call.result["details"]["count"]) == ("finished", 1)
+    assert "1. Rivers\n   https://rivers.example/\n   They bend." in seen_by_the_model(shop)
+
+
+async def test_without_an_engine_the_model_is_not_offered_a_search(shop: Workshop):
+    run = await shop.answer(asks("web_search", '"query":"rivers"'))
+    offered = {tool["function"]["name"] for tool in shop.model.bodies[-1]["tools"]}
+    assert ("web_fetch" in offered, "web_search" in offered) == (True, False)
+    assert [call.status for call in calls_of(run)] == ["refused"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("web_fetch", '"url":"http://h/","max_chars":1', "`max_chars`"),
+        ("web_fetch", '"address":"http://h/"', "`url`: Field required"),
+        ("web_search", '"query":"q","count":50', "`count`"),
+    ],
+)
+async def test_bad_parameters_come_back_in_words_and_nothing_is_fetched(shop: Workshop, settings, tool, arguments, words):
+    settings.SEARXNG_URL = "http://127.0.0.1:1"
+    run = await shop.answer(asks(tool, arguments))
+    (call,) = calls_of(run)
+    assert (call.is_error, run.status) == (True, "completed")
+    assert words in seen_by_the_model(shop)
+
+
+@pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
+async def test_an_abort_half_way_closes_the_connection(shop: Workshop, settings, eventually, tool):
+    async with site(drip) as there:
+        settings.SEARXNG_URL = there.url
+        run_pk = shop.send(asks(tool, f'"url":"{there.url}"' if tool == "web_fetch" else '"query":"q"'))
+        await eventually(lambda: there.requests)
+        runs.request_abort(user=shop.user, session=shop.session)
+        run = await shop.ended(run_pk)
+        assert run.status == "aborted"
+        await asyncio.wait_for(there.left.wait(), 20)
+
+
+async def test_a_server_that_is_silent_is_given_up_in_words(shop: Workshop, monkeypatch):
+    monkeypatch.setattr(web, "FETCH_TIMEOUT_S", 0.3)
+    async with site(forever) as there:
+        run = await shop.answer(asks("web_fetch", f'"url":"{there.url}"'))
+        await asyncio.wait_for(there.left.wait(), 20)
+    assert (calls_of(run)[0].is_error, run.status) == (True, "completed")
+    assert seen_by_the_model(shop) == "not fetched: there was no complete answer within 0.3 s"
+
+
+async def test_a_huge_page_is_cut_and_stays_in_its_envelope(shop: Workshop):
+    async with site({"/": http.Response(text="中" * 3_000_000)}) as there:
+        run = await shop.answer(asks("web_fetch", f'"url":"{there.url}","max_chars":9999999'))
+    (call,) = calls_of(run)
+    text = call.result["content"][0]["text"]
+    assert len(text.encode()) <= MAX_RESULT_BYTES
+    assert "<<<end of outside" in text
+    assert "characters are shown]" in text
+    assert call.result["details"]["truncated"] is True
+
+
+async def test_the_inside_stays_closed_to_a_run(shop: Workshop, settings):
+    settings.FETCH_ALLOW = Allowlist()
+    async with site({"/": http.Response(text="inside")}) as there:
+        run = await shop.answer(asks("web_fetch", f'"url":"{there.url}"'))
+        assert there.requests == []
+    assert calls_of(run)[0].is_error
+    assert "only public addresses are fetched" in seen_by_the_model(shop)

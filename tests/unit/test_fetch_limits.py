@@ -1,0 +1,180 @@
+"""When the fetch client stops: caps on bytes, header and time; failures in words; and what stays unsaid."""
+
+import asyncio
+import gzip
+import logging
+import zlib
+
+import pytest
+from aiohttp import web
+
+from clawsite.infra import fetch as client
+from clawsite.infra import fetch_body
+from clawsite.infra.fetch import Allowlist, Fetched, FetchFailed, FetchRefused, fetch
+from tests.outside import drip, forever, raw_site, says, site, to
+
+NOWHERE = Allowlist()
+
+
+async def test_a_long_answer_ends_at_the_cap():
+    async def endless(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"x" * 10_000)
+
+    async with site(endless) as there:
+        answer = await fetch(there.url, allow=there.allow, max_bytes=25_000)
+        assert (len(answer.body), answer.truncated) == (25_000, True)
+        await asyncio.wait_for(there.left.wait(), 20)
+
+
+@pytest.mark.parametrize(("size", "truncated"), [(999, False), (1000, False), (1001, True)])
+@pytest.mark.parametrize("zipped", [False, True])
+async def test_the_cap_is_exact(size, truncated, zipped):
+    body = bytes(range(256)) * 8
+    packed = gzip.compress(body[:size]) if zipped else body[:size]
+    async with site({"/": web.Response(body=packed, headers={"content-encoding": "gzip"} if zipped else {})}) as there:
+        answer = await fetch(there.url, allow=there.allow, max_bytes=1000)
+    assert (answer.body, answer.truncated) == (body[: min(size, 1000)], truncated)
+
+
+async def test_a_bomb_is_unpacked_to_the_cap_and_no_further(monkeypatch):
+    unpacked = []
+
+    class Watched:
+        def __init__(self, **options):
+            self.real = zlib.decompressobj(**options)
+
+        def __getattr__(self, name):
+            return getattr(self.real, name)
+
+        def decompress(self, data, max_length):
+            found = self.real.decompress(data, max_length)
+            unpacked.append(len(found))
+            return found
+
+    bomb = gzip.compress(b"\0" * 50_000_000)
+    assert len(bomb) < 100_000
+    monkeypatch.setattr(fetch_body, "zlib", type("Zlib", (), {"decompressobj": Watched, "error": zlib.error}))
+    async with site({"/": web.Response(body=bomb, headers={"content-encoding": "gzip"})}) as there:
+        answer = await fetch(there.url, allow=there.allow, max_bytes=100_000)
+    assert (len(answer.body), answer.truncated) == (100_000, True)
+    assert sum(unpacked) == 100_001
+
+
+async def test_an_endless_stream_that_unpacks_to_nothing_ends_too():
+    async def nothing(request):
+        response = web.StreamResponse(headers={"content-encoding": "gzip"})
+        await response.prepare(request)
+        await response.write(zlib.compressobj(wbits=31).flush(zlib.Z_FULL_FLUSH))
+        while True:
+            await response.write(b"\x00\x00\x00\xff\xff" * 200)  # a stored block without content
+
+    async with site(nothing) as there:
+        answer = await fetch(there.url, allow=there.allow, max_bytes=5_000)
+    assert (answer.body, answer.truncated) == (b"", True)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "words"),
+    [("gzip", b"no gzip", "is broken"), ("gzip", gzip.compress(b"x" * 99)[:-9], "breaks off"), ("br", b"x", "not asked for")],
+    ids=["no gzip", "half", "brotli"],
+)
+async def test_a_body_that_cannot_be_unpacked_fails_in_words(encoding, body, words):
+    async with site({"/": web.Response(body=body, headers={"content-encoding": encoding})}) as there:
+        with pytest.raises(FetchFailed, match=words):
+            await fetch(there.url, allow=there.allow)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"x: " + b"y" * 20_000, b"\r\n".join(b"x%d: y" % number for number in range(1000))],
+    ids=["one long line", "many lines"],
+)
+async def test_an_endless_header_is_cut_off(header):
+    async def reply(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\n" + header + b"\r\n\r\n")
+
+    async with raw_site(reply) as there:
+        with pytest.raises(FetchFailed, match="proper HTTP"):
+            await fetch(there.url, allow=there.allow)
+
+
+@pytest.mark.parametrize("answer", [drip, forever], ids=["drip", "silence"])
+async def test_the_time_counts_for_the_whole(answer):
+    async with site(answer) as there:
+        with pytest.raises(FetchFailed, match=r"no complete answer within 0\.3 s"):
+            await fetch(there.url, allow=there.allow, timeout_s=0.3)
+        await asyncio.wait_for(there.left.wait(), 20)
+
+
+async def test_a_slow_name_server_is_part_of_the_time(monkeypatch):
+    async def slow(host, port):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(client, "resolve", slow)
+    with pytest.raises(FetchFailed, match="within"):
+        await fetch("http://slow.test/", timeout_s=0.1, allow=NOWHERE)
+
+
+async def test_cancelling_closes_the_connection(eventually):
+    async with site(drip) as there:
+        task = asyncio.create_task(fetch(there.url, allow=there.allow))
+        await eventually(lambda: there.requests)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(there.left.wait(), 20)
+
+
+# Failures in words, and what stays unsaid
+
+
+async def test_no_such_name_and_no_such_server_are_said():
+    with pytest.raises(FetchFailed, match="cannot be resolved"):
+        await fetch("http://no-such-name.invalid/", allow=NOWHERE)
+    async with site({}) as there:
+        pass
+    with pytest.raises(FetchFailed, match=r"no connection to 127\.0\.0\.1"):
+        await fetch(there.url, allow=there.allow)
+
+
+@pytest.mark.parametrize(
+    "reply", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc", b"SSH-2.0-OpenSSH\r\n\r\n"], ids=["nothing", "half", "ssh"]
+)
+async def test_an_answer_that_breaks_off_is_a_failure(reply):
+    async def answer(reader, writer):
+        writer.write(reply)
+
+    async with raw_site(answer) as there:
+        with pytest.raises(FetchFailed, match="broke off|proper HTTP"):
+            await fetch(there.url, allow=there.allow)
+
+
+async def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
+    async with site({"/": says("direct")}) as there, site({"/": says("proxy")}) as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        assert (await fetch(there.url, allow=there.allow)).body == b"direct"
+        assert proxy.requests == []
+
+
+async def test_no_url_and_no_secret_is_logged(caplog):
+    caplog.set_level(logging.DEBUG)
+    async with site({"/": to("/b?token=s3cret"), "/b": says("x")}) as there:
+        await fetch(f"{there.url}/?token=s3cret", allow=there.allow, headers={"Authorization": "s3cret"})
+        for bad in (f"{there.url}/?token=s3cret", "http://s3cret@h/", "http://h/\ns3cret"):
+            with pytest.raises(FetchRefused) as refused:
+                await fetch(bad, allow=NOWHERE)
+            assert "s3cret" not in str(refused.value)
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith(("clawsite", "aiohttp.client"))]
+    assert any("rule address" in line for line in ours)
+    assert not [line for line in ours if "s3cret" in line]
+
+
+def test_the_content_type_is_read_without_its_parameters():
+    assert Fetched("u", 200, {"content-type": "Text/HTML; charset=x"}, b"").content_type == "text/html"
+    assert Fetched("u", 200, {}, b"").content_type == ""

@@ -1,0 +1,158 @@
+"""web_search as the model uses it, against search engines on this machine."""
+
+import pytest
+from aiohttp import web as http
+
+from clawsite.infra.fetch import Allowlist
+from tests.outside import site
+from tests.unit.test_outside_text import inside
+from tests.unit.web_use import ENV, use_web
+from tools_app.builtin import web
+from tools_app.search import brave
+from tools_app.search import registry as engines
+
+FOUND = [
+    {"title": "One <b>two</b>", "url": "https://one.example/", "content": "About\n one &amp; two"},
+    {"title": "Again", "url": "https://one.example/", "content": "twice"},
+    {"title": "Script", "url": "javascript:alert(1)", "content": "no"},
+    {"title": "", "url": "http://two.example/x", "content": None},
+    {"title": "3\u202e", "url": "http://three.example/", "content": "y" * 900},
+    {"title": "4", "url": "http://four.example/\n5. Forged", "content": "no"},
+    "nonsense",
+]
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    web._searches.clear()
+
+
+@pytest.fixture
+def searxng(settings):
+    def at(there):
+        settings.SEARXNG_URL = f"{there.url}/searx"
+        settings.FETCH_ALLOW = Allowlist()
+
+    return at
+
+
+async def test_without_an_engine_there_is_no_search(settings):
+    assert web.make_web_search.create(ENV) is None
+    settings.SEARCH_PROVIDER, settings.BRAVE_API_KEY = "searxng", "key"
+    assert web.make_web_search.create(ENV) is None
+    settings.SEARCH_PROVIDER = "altavista"
+    assert web.make_web_search.create(ENV) is None
+    settings.SEARCH_PROVIDER = "brave"
+    assert web.make_web_search.create(ENV)
+    settings.SEARCH_PROVIDER = ""
+    assert engines.chosen().name == "brave"
+    settings.SEARXNG_URL = "http://127.0.0.1:8888"
+    assert engines.chosen().name == "searxng"
+
+
+async def test_hits_are_numbered_cleaned_and_enveloped(searxng):
+    async with site({"/searx/search": http.json_response({"results": FOUND})}) as there:
+        searxng(there)
+        result = await use_web("web_search", query="rivers & bends", country="de", language="DE", freshness="week")
+        (asked,) = there.requests
+    assert dict(asked.query) == {"q": "rivers & bends", "format": "json", "language": "de-DE", "time_range": "week"}
+    lines = inside(result.text).splitlines()
+    assert lines[:6] == [
+        "1. One two",
+        "   https://one.example/",
+        "   About one & two",
+        "2. http://two.example/x",
+        "   http://two.example/x",
+        "   ",
+    ]
+    assert lines[6:8] == ["3. 3", "   http://three.example/"]
+    assert (len(lines), lines[8]) == (9, "   " + "y" * 499 + "…")
+    assert (result.details["provider"], result.details["count"]) == ("searxng", 3)
+    assert result.details["results"][0] == {"title": "One two", "url": "https://one.example/", "snippet": "About one & two"}
+
+
+async def test_count_limits_the_hits_and_a_repeated_search_is_kept(searxng):
+    async with site({"/searx/search": http.json_response({"results": FOUND})}) as there:
+        searxng(there)
+        first = await use_web("web_search", query="q", count=1)
+        assert (first.details["count"], (await use_web("web_search", query="q", count=1)).details["cached"]) == (1, True)
+        assert len(there.requests) == 1
+        assert dict(there.requests[0].query) == {"q": "q", "format": "json"}
+
+
+async def test_the_operators_engine_is_open_for_searches_only(searxng):
+    async with site({"/searx/search": http.json_response({"results": FOUND})}) as there:
+        searxng(there)
+        assert not (await use_web("web_search", query="q")).is_error
+        result = await use_web("web_fetch", url=f"{there.url}/searx/search")
+        assert "loopback" in result.text
+        assert len(there.requests) == 1
+
+
+async def test_an_engine_cannot_send_us_elsewhere_inside(searxng):
+    async with (
+        site({"/": http.json_response({})}) as inner,
+        site({"/searx/search": http.Response(status=302, headers={"location": inner.url})}) as there,
+    ):
+        searxng(there)
+        result = await use_web("web_search", query="q")
+        assert (result.is_error, "loopback" in result.text, inner.requests) == (True, True, [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (http.json_response({"results": []}), "no results"),
+        (http.json_response({}), "no results"),
+        (http.json_response([]), "expected form"),
+        (http.Response(text="<html>"), "expected form"),
+        (http.Response(status=403), "add `json` to `search.formats`"),
+        (http.Response(status=500), "status 500"),
+    ],
+)
+async def test_an_engine_that_has_nothing_or_fails_is_told_apart(searxng, answer, words):
+    async with site({"/searx/search": answer}) as there:
+        searxng(there)
+        result = await use_web("web_search", query="q")
+    assert words in result.text
+    assert result.is_error == (words != "no results")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        ({}, "query"),
+        ({"query": ""}, "query"),
+        ({"query": "q", "count": 11}, "count"),
+        ({"query": "q", "country": "Germany"}, "country"),
+        ({"query": "q", "freshness": "now"}, "freshness"),
+    ],
+)
+async def test_bad_search_parameters_are_said(settings, arguments, place):
+    settings.SEARXNG_URL = "http://127.0.0.1:1"
+    result = await use_web("web_search", **arguments)
+    assert (result.is_error, f"`{place}`" in result.text) == (True, True)
+
+
+async def test_brave_gets_its_key_in_a_header_and_our_words_as_its_own(settings, monkeypatch):
+    settings.BRAVE_API_KEY, settings.FETCH_ALLOW = "s3cret", Allowlist.parse("127.0.0.1/32")
+    async with site(
+        {"/": http.json_response({"web": {"results": [{"title": "B", "url": "https://b.example/", "description": "d"}]}})}
+    ) as there:
+        monkeypatch.setattr(brave, "ENDPOINT", f"{there.url}/")
+        result = await use_web("web_search", query="q", count=3, country="de", language="de", freshness="month")
+        (asked,) = there.requests
+    assert "1. B\n   https://b.example/\n   d" in inside(result.text)
+    assert asked.headers["x-subscription-token"] == "s3cret"
+    assert {"count": "3", "country": "DE", "search_lang": "de", "freshness": "pm"}.items() <= dict(asked.query).items()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(401, "BRAVE_API_KEY"), (422, "does not accept the query"), (429, "no more requests"), (503, "503")]
+)
+async def test_brave_fails_in_words_without_the_key(settings, monkeypatch, status, words):
+    settings.BRAVE_API_KEY, settings.FETCH_ALLOW = "s3cret", Allowlist.parse("127.0.0.1/32")
+    async with site({"/": http.Response(status=status)}) as there:
+        monkeypatch.setattr(brave, "ENDPOINT", f"{there.url}/")
+        result = await use_web("web_search", query="q")
+    assert (result.is_error, words in result.text, "s3cret" in result.text) == (True, True, False)

@@ -1,0 +1,24 @@
+"""One call of a web tool, as a run makes it."""
+
+import asyncio
+from typing import Any
+
+from tools_app.authorize import authorize_tool_call
+from tools_app.builtin import web
+from tools_app.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.registry import Registry
+from tools_app.toolset import build_toolset
+from tools_app.wrappers import perform
+
+ENV = ToolEnv(None, "main", 1, "s", "k")
+RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
+TOOLS = Registry.of([(web.make_web_fetch, ""), (web.make_web_search, "")])
+
+
+async def use_web(name: str, **arguments: Any) -> ToolResult:
+    """The tools are made anew for each call, after the settings of the moment."""
+    toolset = build_toolset(ENV, PolicyQuery("main"), RULES, TOOLS)
+    permit = authorize_tool_call(CallRef("c1", name, arguments), toolset=toolset, rules=RULES).permit
+    return await perform(permit, Call("c1", lambda partial: None, asyncio.Event()))
