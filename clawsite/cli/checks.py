@@ -284,8 +284,20 @@ def check_model(_settings: ModuleType) -> Finding:
     return Finding("model", "ok", f"{model}, credentials found")
 
 
+def check_sources(_settings: ModuleType) -> Finding:
+    """Tools that come from outside: MCP servers and plugins."""
+    from tools_app.models import McpServer, Plugin
+
+    failing = [f"{row.name} ({row.error})" for row in McpServer.objects.filter(enabled=True, status="failing")]
+    failing += [f"{row.name} ({row.error})" for row in Plugin.objects.filter(enabled=True).exclude(error="")]
+    if failing:
+        return Finding("sources", "warn", f"cannot be used: {', '.join(failing)}", "Look at MCP servers and plugins in the admin.")
+    count = McpServer.objects.filter(enabled=True).count() + Plugin.objects.filter(enabled=True).count()
+    return Finding("sources", "ok", f"{count} MCP servers and plugins are enabled" if count else "no MCP servers or plugins")
+
+
 BASIC: list[Callable[[ModuleType], Finding]] = [
     check_python, check_account, check_home, check_secrets, check_disk, check_debug, check_origins, check_proxies, check_static,
     check_server, check_gateway, check_redis, check_sqlite,
 ]  # fmt: skip
-WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [check_people, check_worker, check_model]
+WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [check_people, check_worker, check_model, check_sources]

@@ -1,0 +1,160 @@
+"""MCP servers through a real worker: seen, offered, refused, called, timed out, killed; and nothing is left when it dies."""
+
+import signal
+import sys
+
+import psutil
+import pytest
+
+from sessions_app import runs
+from sessions_app.models import Run
+from tests.mcp_servers.fixtures import BIN, ROGUE, programs_of, the_server
+from tests.processes import PROJECT
+from tests.workshop import Workshop, calls_of, events_of, said_in
+from tools_app import policies
+from tools_app.mcp import servers
+from tools_app.models import McpServer
+
+
+@pytest.fixture
+def allowed(database):
+    """Let agent main use what stands in these entries besides its profile; taken back after the test."""
+    yield lambda *entries: policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=entries)
+    policies.save_policy(scope="agent", subject="main", profile="coding")
+
+
+@pytest.fixture
+def add(database, eventually):
+    """Enter a server as an operator does, and wait until a worker has seen it."""
+
+    async def enter(name: str, command: str, *args: str, status: str = "ready", **values) -> McpServer:
+        row = servers.save_server(McpServer(name=name, enabled=True, command=command, args=list(args), **values))
+        await eventually(lambda: McpServer.objects.filter(pk=row.pk, status=status).exists(), seconds=60)
+        return McpServer.objects.get(pk=row.pk)
+
+    yield enter
+    servers.delete(McpServer.objects.all())
+
+
+CLOCK = (str(BIN / "mcp-server-time"), "--local-timezone", "UTC")
+ASK = '[[tool=clock__get_current_time args={"timezone":"Asia/Tokyo"}]] [[text=done]]'
+
+
+async def test_a_tool_of_a_server_is_refused_until_a_policy_allows_it(workshop: Workshop, add, allowed):
+    row = await add("clock", *CLOCK)
+    assert [tool["name"] for tool in row.tools] == ["get_current_time", "convert_time"]
+    run = await workshop.answer(ASK)
+    (call,) = calls_of(run)
+    assert (call.status, call.refused_by) == ("refused", "profile")
+    offered = [tool["function"]["name"] for tool in workshop.model.bodies[-1].get("tools", [])]
+    assert "clock__get_current_time" not in offered
+
+    allowed("clock")
+    run = await workshop.answer(ASK)
+    (call,) = calls_of(run)
+    assert (call.status, call.is_error) == ("finished", False)
+    assert "+09:00" in said_in(run)[2][1]
+    offered = [tool["function"]["name"] for tool in workshop.model.bodies[-1]["tools"]]
+    assert {"clock__get_current_time", "clock__convert_time"} <= set(offered)
+
+
+@pytest.mark.parametrize("entry", ["clock__*", "group:plugins", "clock__get_current_time"])
+async def test_a_pattern_the_group_or_the_name_allow_it_too(workshop: Workshop, add, allowed, entry):
+    await add("clock", *CLOCK)
+    allowed(entry)
+    assert calls_of(await workshop.answer(ASK))[0].status == "finished"
+
+
+async def test_arguments_that_do_not_fit_never_reach_the_server(workshop: Workshop, add, allowed):
+    await add("clock", *CLOCK)
+    allowed("clock")
+    run = await workshop.answer('[[tool=clock__get_current_time args={"zone":5}]] [[text=done]]')
+    assert "'timezone' is a required property" in said_in(run)[2][1]
+    assert calls_of(run)[0].is_error
+    assert run.status == "completed"
+
+
+async def test_a_call_that_takes_too_long_is_cancelled_and_the_run_goes_on(workshop: Workshop, add, allowed, tmp_path, eventually):
+    await add("bench", sys.executable, "-m", "tests.mcp_servers.sdk_server", env={"PYTHONPATH": str(PROJECT)}, timeout_seconds=1)
+    allowed("bench")
+    mark = tmp_path / "mark"
+    run = await workshop.answer(f'[[tool=bench__slow args={{"seconds":60,"mark":"{mark}"}}]] [[text=done]]')
+    assert "tool_timeout" in said_in(run)[2][1]
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    shown = [event.data for event in events_of(run) if event.stream == "tool" and event.data["phase"] == "update"]
+    assert "half way" in str(shown)
+    await eventually(mark.exists)
+
+
+async def test_stopping_a_run_stops_the_call_at_the_server(workshop: Workshop, add, allowed, tmp_path, eventually):
+    await add("bench", sys.executable, "-m", "tests.mcp_servers.sdk_server", env={"PYTHONPATH": str(PROJECT)})
+    allowed("bench")
+    mark = tmp_path / "mark"
+    run_pk = workshop.send(f'[[tool=bench__slow args={{"seconds":60,"mark":"{mark}"}}]]')
+    await eventually(lambda: any(event.data.get("phase") == "update" for event in events_of(run_pk)))
+    runs.request_abort(user=workshop.user, session=workshop.session)
+    assert (await workshop.ended(run_pk)).status == "aborted"
+    await eventually(mark.exists)
+
+
+async def test_a_server_that_fails_is_shown_so_and_costs_a_run_only_that_call(workshop: Workshop, add, allowed, eventually):
+    row = await add("srv", sys.executable, ROGUE, "dies")
+    allowed("srv")
+    run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
+    assert "broke during the call" in said_in(run)[2][1]
+    assert run.status == "completed"
+    await eventually(lambda: McpServer.objects.get().restarts > 0)
+    assert McpServer.objects.get().tools == row.tools
+    bad = await add("bad", sys.executable, ROGUE, "crash", status="failing")
+    assert bad.error == "it ended: the licence has run out: token=[redacted]"
+
+
+async def test_a_killed_server_is_back_for_the_next_call(workshop: Workshop, add, allowed, eventually):
+    await add("srv", sys.executable, ROGUE, "good")
+    allowed("srv")
+    the_server().send_signal(signal.SIGKILL)
+    await eventually(lambda: McpServer.objects.get().status == "failing")
+    run = await workshop.answer('[[tool=srv__ping args={"word":"back"}]] [[text=done]]')
+    assert said_in(run)[2][1] == "back"
+
+
+async def test_switches_filters_and_restarts_reach_the_worker(workshop: Workshop, add, eventually):
+    row = await add("srv", sys.executable, ROGUE, "good")
+    first = the_server().pid
+    servers.restart([row])
+    await eventually(lambda: McpServer.objects.get().status == "ready" and the_server().pid != first)
+    servers.switch([row], on=False)
+    await eventually(lambda: programs_of() == [])
+    assert McpServer.objects.get().status == "off"
+    servers.switch([row], on=True)
+    await eventually(lambda: McpServer.objects.get().status == "ready")
+    servers.delete([row])
+    await eventually(lambda: programs_of() == [])
+
+
+async def test_a_worker_that_ends_takes_its_servers_along(workshop: Workshop, add):
+    await add("srv", sys.executable, ROGUE, "children")
+    assert programs_of()
+    await workshop.close()
+    assert programs_of() == []
+
+
+async def test_a_worker_that_is_killed_leaves_no_server_behind(stack, add, eventually):
+    running = stack(env={"CLAWSITE_LEASE_SECONDS": "5"})
+    await add("srv", sys.executable, ROGUE, "children")
+    (worker,) = running.workers
+    # Found while their parent lives: afterwards they would be anybody's.
+    left = programs_of(psutil.Process(worker.pid))
+    assert len(left) >= 4  # guard, server, and the two it started
+    worker.kill()
+    await eventually(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in left))
+
+
+async def test_a_worker_of_its_own_process_calls_a_server(stack, add, allowed, user, session_of, eventually):
+    stack(env={"CLAWSITE_LEASE_SECONDS": "5"})
+    await add("clock", *CLOCK)
+    allowed("clock")
+    run_pk = runs.accept_run(user=user, session=session_of(user), run_id="k1", prompt=ASK).pk
+    run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
+    assert run.status == "completed"
+    assert "+09:00" in said_in(run)[2][1]
