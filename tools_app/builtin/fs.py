@@ -7,7 +7,7 @@ from pydantic import Field
 from tools_app.builtin import tree
 from tools_app.builtin.patterns import BadPattern, FilePattern
 from tools_app.builtin.workspace import Workspace
-from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
+from tools_app.definition import Call, Execute, MayBeBlank, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
 
 MAX_SHOWN_BYTES = 50 * 1024  # of a file in one call: half of what a result may hold
 MAX_WALKED = 200_000  # directory entries; about a second of work
@@ -67,7 +67,7 @@ def _first_that_fit(lines: list[str]) -> list[str]:
 
 class WriteArgs(ToolArgs):
     path: str = Field(description="File to write, relative to the workspace")
-    content: str = Field(description="The whole new content of the file")
+    content: MayBeBlank = Field(description="The whole new content of the file")
 
 
 @tool("write", group="fs", args=WriteArgs)
@@ -96,8 +96,8 @@ def _encoded(text: str) -> bytes:
 
 class EditArgs(ToolArgs):
     path: str = Field(description="File to change, relative to the workspace")
-    old_text: str = Field(description="Exact text to replace, with its blanks and line breaks")
-    new_text: str = Field(description="Text to put in its place")
+    old_text: MayBeBlank = Field(description="Exact text to replace, with its blanks and line breaks")
+    new_text: MayBeBlank = Field(description="Text to put in its place")
     replace_all: bool = Field(False, description="Replace every place where old_text stands, not just one")
 
 
