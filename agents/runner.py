@@ -17,19 +17,22 @@ from dataclasses import replace
 from agents.deltas import TEXT, THINKING, DeltaWriter, OpenMessage, Source
 from agents.events import AskEvent, AttemptReset, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
 from agents.failover import ask_model
-from agents.loop import converse
+from agents.image_reach import within_reach
+from agents.loop import converse, steps_taken
 from agents.messages import Message, ToolCallAsked
 from agents.prepare import RunPlan, prepare
 from agents.providers.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
+from agents.providers.prices import takes_images
 from agents.storing import Store
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
 from sessions_app.models import Run
 from sessions_app.queue import Claimed, LeaseLost
 from sessions_app.selectors import live_view
-from tools_app.authorize import Authorization
+from tools_app.authorize import Authorization, AuthorizedCall
 from tools_app.definition import CallRef, ToolEnded, text_result
 from tools_app.execute import use_tools
+from tools_app.loop_guard import judge, refusal
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +51,7 @@ class Runner:
         self.abandoned = False  # the database refused a write: the run is to be given back once it does not
         self._abort = asyncio.Event()
         self._plan: RunPlan
+        self._messages: Sequence[Message] = ()  # as the loop has them
 
     def start(self) -> "asyncio.Task[None]":
         self.open.owner = asyncio.create_task(self._run(), name=f"run {self.claimed.pk}")
@@ -104,6 +108,7 @@ class Runner:
         # Only running counts: what earlier leases used is gone, waiting for people costs nothing.
         left = self._plan.timeout_seconds - self.claimed.running_seconds
         limit.reschedule(asyncio.get_running_loop().time() + max(left, 0))
+        self._messages = self._plan.history
         conversation = converse(self._plan.history, ask=self._ask, use=self._use, max_turns=self._plan.agent.max_turns)
         async with aclosing(conversation) as events:
             async for event in events:
@@ -145,7 +150,9 @@ class Runner:
                 pass  # tool events were stored by the journal below, before they were told
 
     async def _ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
-        request = replace(self._plan.request, messages=tuple(messages))
+        self._messages = messages
+        shown = within_reach(messages, takes_images=takes_images(self._plan.model.display))
+        request = replace(self._plan.request, messages=tuple(shown))
         answer = ask_model(self._plan.provider, request, new_id=lambda: uuid.uuid4().hex[:16], sleep=asyncio.sleep)
         async with aclosing(answer) as events:
             async for event in events:
@@ -156,18 +163,25 @@ class Runner:
         undecided = [call for call in calls if call.id not in self._decided]
         if undecided:  # the run was rescued or parked between the decision and the result: the policy may have changed
             self._decided |= await self._store.decide(undecided, self._plan)
-        permits = []
+        steps = steps_taken(self._messages)
+        permits: list[AuthorizedCall] = []
+        notes: dict[str, str] = {}
         for call in calls:
             authorization = self._decided[call.id]
             if authorization.permit is None:
                 yield ToolEnded(CallRef(call.id, call.name, call.arguments), authorization.refusal)
             elif call.error:
                 result = text_result(f"the arguments could not be read: {call.error}. Send them as one JSON object.", is_error=True)
-                await self._store.unreadable(call, result)
+                await self._store.not_run(call, result)
+                yield ToolEnded(CallRef(call.id, call.name, call.arguments), result)
+            elif (opinion := judge(call.name, call.arguments, steps, polls=authorization.permit.tool.polls)).refuse:
+                result = refusal(call.name, opinion)
+                await self._store.not_run(call, result)
                 yield ToolEnded(CallRef(call.id, call.name, call.arguments), result)
             else:
                 permits.append(authorization.permit)
-        async with aclosing(use_tools(permits, journal=self._store, abort=self._abort)) as events:
+                notes[call.id] = opinion.note
+        async with aclosing(use_tools(permits, journal=self._store, abort=self._abort, notes=notes)) as events:
             async for event in events:
                 yield event
 

@@ -18,7 +18,7 @@ from tools_app.policy import catalog
 from tools_app.policy.matcher import GROUP_PREFIX
 from tools_app.policy.query import ToolFacts
 
-BUILTIN_MODULES = ("tools_app.builtin.fs", "tools_app.builtin.grep")
+BUILTIN_MODULES = ("tools_app.builtin.fs", "tools_app.builtin.grep", "tools_app.builtin.patch", "tools_app.builtin.image")
 OWN_APPS = frozenset({"tools_app", "agents"})
 DISCOVERED_MODULE = "agent_tools"
 

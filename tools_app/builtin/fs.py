@@ -79,7 +79,7 @@ def make_write(env: ToolEnv) -> Execute[WriteArgs] | None:
     workspace = Workspace(env.workspace)
 
     async def write(args: WriteArgs, call: Call) -> ToolResult:
-        content = _encoded(args.content)
+        content = encoded(args.content)
         new = await asyncio.to_thread(workspace.write, args.path, content)
         words = f"{'created' if new else 'replaced'} `{args.path}` ({len(content)} bytes)"
         return text_result(words, details={"path": args.path, "bytes": len(content), "created": new})
@@ -87,7 +87,7 @@ def make_write(env: ToolEnv) -> Execute[WriteArgs] | None:
     return write
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -132,7 +132,7 @@ def _edit(workspace: Workspace, args: EditArgs) -> int:
         raise ToolFailed(f"old_text does not stand in `{args.path}`: it must match exactly, blanks included; read the file again")
     if count > 1 and not args.replace_all:
         raise ToolFailed(f"old_text stands {count} times in `{args.path}`: give more of the lines around it, or set replace_all")
-    workspace.write(args.path, _encoded(before.replace(old, new)), unchanged_since=found)
+    workspace.write(args.path, encoded(before.replace(old, new)), unchanged_since=found)
     return count
 
 
