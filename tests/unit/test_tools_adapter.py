@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools_app import registry
-from tools_app.adapter.aliases import with_own_names
+from tools_app.adapter.aliases import ALIASES, with_own_names
+from tools_app.adapter.keywords import TYPES
 from tools_app.adapter.profiles import adapt
-from tools_app.adapter.schema import TYPES, normalise
+from tools_app.adapter.schema import normalise
 
 PROVIDERS = {"openai": "gpt-5", "anthropic": "claude-sonnet-5-5", "gemini": "gemini-3-pro", "ollama": "qwen"}
 
@@ -304,8 +305,6 @@ def test_names_of_other_tools_are_matched_by_spelling_only():
 
 
 def test_every_alias_leads_to_an_argument_that_exists():
-    from tools_app.adapter.aliases import ALIASES
-
     for tool, names in ALIASES.items():
         own = registry.installed().tools[tool].factory.parameters["properties"]
         assert set(names.values()) <= own.keys()

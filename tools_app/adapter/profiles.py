@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from tools_app.adapter.schema import TYPES, Schema, belonging, normalise
+from tools_app.adapter.keywords import TYPES, Schema, belonging
+from tools_app.adapter.schema import normalise
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,16 @@ def make_image(env: ToolEnv) -> Execute[ImageArgs] | None:
     workspace = Workspace(env.workspace) if env.workspace else None
 
     async def image(args: ImageArgs, call: Call) -> ToolResult:
-        if workspace and await asyncio.to_thread(workspace.look, args.path):
-            content, _ = await asyncio.to_thread(workspace.read, args.path)
-        else:
+        content = await asyncio.to_thread(_in_workspace, workspace, args.path) if workspace else None
+        if content is None:
             content = await db.read(_attached, env.session_id, args.path)
         return await asyncio.to_thread(_shown, content, args.path)
 
     return image
+
+
+def _in_workspace(workspace: Workspace, path: str) -> bytes | None:
+    return workspace.read(path)[0] if workspace.look(path) else None
 
 
 def _shown(content: bytes, path: str) -> ToolResult:
