@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from agents.image_reach import MOST_IMAGE_BYTES, MOST_IMAGES
 from agents.messages import AttachedFile, Image
 from clawsite.accounts.models import User
 from clawsite.infra import db
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 UPLOADS = "uploads"
 LONGEST_TEXT = 64 << 10  # bytes of a file that is put into the message
 LARGEST_IMAGE = 5 << 20  # what the providers take
-MOST_IMAGES, MOST_IMAGE_BYTES = 20, 20 << 20  # of one request, the newest first
 
 Brought = Mapping[str, Image | AttachedFile]  # by attachment id
 NOTHING: Brought = {}
@@ -37,7 +37,7 @@ NOTHING: Brought = {}
 
 async def gather(claimed: Claimed, entries: Sequence[PastEntry], workspace: Path, *, takes_images: bool) -> Brought:
     """Everything that the history refers to; what this run's own message brought is copied to the workspace first."""
-    ids = [one for entry in reversed(entries) if entry.role == "user" for one in attachment_ids(entry.content)]
+    ids = [one for entry in reversed(entries) for one in _named_in(entry)]
     if not ids:
         return NOTHING
     rows = await db.read(_visible, claimed.session_owner_id, ids)
@@ -50,6 +50,19 @@ async def gather(claimed: Claimed, entries: Sequence[PastEntry], workspace: Path
         for row in to_save:
             row.saved_as = saved[row]
     return await db.read(_contents, rows, shown, takes_images)
+
+
+def shown_by_tool(entry: PastEntry, brought: Brought) -> tuple[Image, ...]:
+    """The images of a tool's result; one that cannot be shown any more is only named in its words."""
+    return tuple(image for one in _named_in(entry) if isinstance(image := brought.get(one), Image))
+
+
+def _named_in(entry: PastEntry) -> list[str]:
+    """Of an entry that may come from an import: only what has the right shape."""
+    if entry.role == "user":
+        return attachment_ids(entry.content)
+    named = entry.meta.get("imageIds")
+    return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
 
 
 def _visible(owner_id: int, ids: Sequence[str]) -> list[Attachment]:

@@ -4,14 +4,16 @@ It thinks and does nothing else. The model is `ask`, the tools are `use`, what h
 given the history stored so far it goes on where that ends, so a run may die and be continued anywhere.
 """
 
+import base64
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from agents.events import AskEvent, LoopEvent, Parked, Replied, TurnsUsedUp, UseEvent
-from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.providers.base import Usage
-from tools_app.definition import ToolEnded
+from tools_app.definition import ImageBlock, ToolEnded, ToolResult
+from tools_app.loop_guard import Step
 
 Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]
 Use = Callable[[Sequence[ToolCallAsked]], AsyncGenerator[UseEvent, None]]
@@ -34,7 +36,7 @@ async def converse(history: Sequence[Message], *, ask: Ask, use: Use, max_turns:
                         case Parked():
                             return
                         case ToolEnded(call, result):
-                            results.append(ToolResultMessage(call.id, call.name, result.text, result.is_error))
+                            results.append(ToolResultMessage(call.id, call.name, result.text, result.is_error, _images(result)))
             messages = well_formed([*messages, *results])
             if missing := unanswered(messages):
                 raise RuntimeError(f"tool calls ended without a result: {[call.id for call in missing]}")
@@ -94,6 +96,27 @@ def turns_taken(messages: Sequence[Message]) -> int:
             break
         turns += isinstance(message, AssistantMessage)
     return turns
+
+
+def steps_taken(messages: Sequence[Message]) -> list[Step]:
+    """The calls since the user last spoke that have a result, oldest first."""
+    steps: list[Step] = []
+    results: dict[str, ToolResultMessage] = {}
+    for message in reversed(messages):
+        match message:
+            case ToolResultMessage():
+                results[message.call_id] = message
+            case AssistantMessage(tool_calls=calls):
+                answered = [(call, results[call.id]) for call in reversed(calls) if call.id in results]
+                steps += [Step(call.name, call.arguments, result.text, result.is_error) for call, result in answered]
+            case UserMessage():
+                break
+    return steps[::-1]
+
+
+def _images(result: ToolResult) -> tuple[Image, ...]:
+    shown = (block for block in result.content if isinstance(block, ImageBlock))
+    return tuple(Image(block.name, block.mime_type, base64.b64decode(block.data)) for block in shown)
 
 
 def with_unique_ids(message: AssistantMessage, history: Iterable[Message]) -> AssistantMessage:

@@ -56,6 +56,7 @@ class ToolResultMessage:
     name: str
     text: str
     is_error: bool = False
+    images: tuple[Image, ...] = ()
 
 
 Message = UserMessage | AssistantMessage | ToolResultMessage

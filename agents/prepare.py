@@ -22,11 +22,12 @@ from sessions_app.prompt_content import attachment_ids
 from sessions_app.queue import Claimed
 from sessions_app.transcript import PastEntry, model_history
 from tools_app.definition import ToolEnv
+from tools_app.hooks import PluginHook
 from tools_app.policies import current_rules
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules
 from tools_app.registry import Registry
-from tools_app.sources import known_tools
+from tools_app.sources import known_tools, plugin_hooks
 from tools_app.toolset import Toolset, build_toolset
 
 
@@ -39,12 +40,13 @@ class RunPlan:
     history: tuple[Message, ...]
     timeout_seconds: float
     request: ModelRequest  # without messages: the loop adds them turn by turn
+    hooks: tuple[PluginHook, ...] = ()  # asked before every call
     invoked: ToolCallAsked | None = None  # a person's own call, which no model is asked about
 
 
 async def prepare(claimed: Claimed) -> RunPlan:
     """Gather what the run needs; NotFound when its agent is gone, ProviderError when its model cannot be used."""
-    agent, workspace, rules, known, entries = await db.read(_load, claimed)
+    agent, workspace, offer, entries = await db.read(_load, claimed)
     # 1 resolve model, 2 choose credentials
     model = resolve_model(selectors.model_of(agent, claimed.options.get("model", ""), claimed.session_model), os.environ)
     # 3 take the session: done by the claim, whose lease every later write names
@@ -57,9 +59,10 @@ async def prepare(claimed: Claimed) -> RunPlan:
         session_key=claimed.session_key,
         run_pk=claimed.pk,
         model=model.display,
+        takes_images=takes_images(model.display),
         sender_id=claimed.owner_id,
     )
-    toolset = build_toolset(env, policy_query(claimed, agent, model), rules, known)
+    toolset = build_toolset(env, policy_query(claimed, agent, model), offer.rules, offer.known)
     # 5 load history
     brought = await gather(claimed, entries, workspace, takes_images=takes_images(model.display))
     history = tuple(message_of(entry, brought) for entry in entries)
@@ -74,13 +77,23 @@ async def prepare(claimed: Claimed) -> RunPlan:
     )
     provider = open_provider(model, raw_log=settings.RAW_STREAM_LOG)
     timeout = claimed.timeout_seconds or agent.run_timeout_seconds or settings.RUN_TIMEOUT_SECONDS
-    return RunPlan(agent, model, provider, toolset, history, timeout, request, _invoked(claimed))
+    return RunPlan(agent, model, provider, toolset, history, timeout, request, offer.hooks, _invoked(claimed))
 
 
-def _load(claimed: Claimed) -> tuple[Agent, Path, PolicyRules, Registry, Sequence[PastEntry]]:
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The tools and the rules of this moment."""
+
+    rules: PolicyRules
+    known: Registry
+    hooks: tuple[PluginHook, ...]
+
+
+def _load(claimed: Claimed) -> tuple[Agent, Path, Offer, Sequence[PastEntry]]:
     agent = selectors.find_agent(claimed.agent)
     workspace = workspace_of(agent, claimed.session_owner_id)  # touches the disk, so it belongs on this thread too
-    return agent, workspace, current_rules(), known_tools(), model_history(claimed.session_id, claimed.generation, claimed.pk)
+    offer = Offer(current_rules(), known_tools(), plugin_hooks())
+    return agent, workspace, offer, model_history(claimed.session_id, claimed.generation, claimed.pk)
 
 
 def _invoked(claimed: Claimed) -> ToolCallAsked | None:

@@ -17,19 +17,23 @@ from dataclasses import replace
 from agents.deltas import TEXT, THINKING, DeltaWriter, OpenMessage, Source
 from agents.events import AskEvent, AttemptReset, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
 from agents.failover import ask_model
-from agents.loop import carry_out, converse
+from agents.image_reach import within_reach
+from agents.loop import carry_out, converse, steps_taken
 from agents.messages import Message, ToolCallAsked
 from agents.prepare import RunPlan, prepare
 from agents.providers.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
+from agents.providers.prices import takes_images
 from agents.storing import Store
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
 from sessions_app.models import Run
 from sessions_app.queue import Claimed, LeaseLost
 from sessions_app.selectors import live_view
-from tools_app.authorize import Authorization
-from tools_app.definition import CallRef, ToolEnded, text_result
+from tools_app.authorize import Authorization, AuthorizedCall
+from tools_app.definition import CallRef, ToolEnded, ToolResult, text_result
 from tools_app.execute import use_tools
+from tools_app.hooks import Blocked, Changed, HookCall, run_hooks
+from tools_app.loop_guard import judge, refusal
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +52,7 @@ class Runner:
         self.abandoned = False  # the database refused a write: the run is to be given back once it does not
         self._abort = asyncio.Event()
         self._plan: RunPlan
+        self._messages: Sequence[Message] = ()  # as the loop has them
 
     def start(self) -> "asyncio.Task[None]":
         self.open.owner = asyncio.create_task(self._run(), name=f"run {self.claimed.pk}")
@@ -104,6 +109,7 @@ class Runner:
         # Only running counts: what earlier leases used is gone, waiting for people costs nothing.
         left = self._plan.timeout_seconds - self.claimed.running_seconds
         limit.reschedule(asyncio.get_running_loop().time() + max(left, 0))
+        self._messages = self._plan.history
         async with aclosing(self._conversation()) as events:
             async for event in events:
                 await self._persist(event)
@@ -152,7 +158,9 @@ class Runner:
                 pass  # tool events were stored by the journal below, before they were told
 
     async def _ask(self, messages: Sequence[Message]) -> AsyncGenerator[AskEvent, None]:
-        request = replace(self._plan.request, messages=tuple(messages))
+        self._messages = messages
+        shown = within_reach(messages, takes_images=takes_images(self._plan.model.display))
+        request = replace(self._plan.request, messages=tuple(shown))
         answer = ask_model(self._plan.provider, request, new_id=_new_id, sleep=asyncio.sleep)
         async with aclosing(answer) as events:
             async for event in events:
@@ -163,20 +171,43 @@ class Runner:
         undecided = [call for call in calls if call.id not in self._decided]
         if undecided:  # the run was rescued or parked between the decision and the result: the policy may have changed
             self._decided |= await self._store.decide(undecided, self._plan)
-        permits = []
+        steps = steps_taken(self._messages)
+        permits: list[AuthorizedCall] = []
+        notes: dict[str, str] = {}
         for call in calls:
-            authorization = self._decided[call.id]
-            if authorization.permit is None:
-                yield ToolEnded(CallRef(call.id, call.name, call.arguments), authorization.refusal)
-            elif call.error:
-                result = text_result(f"the arguments could not be read: {call.error}. Send them as one JSON object.", is_error=True)
-                await self._store.unreadable(call, result)
-                yield ToolEnded(CallRef(call.id, call.name, call.arguments), result)
+            cleared = await self._clear(call)
+            if isinstance(cleared, ToolResult):
+                yield ToolEnded(CallRef(call.id, call.name, call.arguments), cleared)
+            elif (opinion := judge(call.name, cleared.ref.arguments, steps, polls=cleared.tool.polls)).refuse:
+                yield ToolEnded(cleared.ref, await self._not_run(call, refusal(call.name, opinion)))
             else:
-                permits.append(authorization.permit)
-        async with aclosing(use_tools(permits, journal=self._store, abort=self._abort)) as events:
+                permits.append(cleared)
+                notes[call.id] = opinion.note
+        async with aclosing(use_tools(permits, journal=self._store, abort=self._abort, notes=notes)) as events:
             async for event in events:
                 yield event
+
+    async def _clear(self, call: ToolCallAsked) -> AuthorizedCall | ToolResult:
+        """The permit for a call, after the plugins' hooks have seen it; or what is told in place of its result, and stored."""
+        authorization = self._decided[call.id]
+        if authorization.permit is None:
+            return authorization.refusal
+        if call.error:
+            words = f"the arguments could not be read: {call.error}. Send them as one JSON object."
+            return await self._not_run(call, text_result(words, is_error=True))
+        asked = HookCall(call.name, call.arguments, self._plan.agent.slug, self.claimed.session_key)
+        match await run_hooks(asked, self._plan.hooks):
+            case Blocked() as blocked:
+                return await self._not_run(call, blocked.result)
+            case Changed(arguments):
+                # Other arguments are another call: it is judged and recorded as it will run.
+                self._decided |= await self._store.decide([replace(call, arguments=arguments)], self._plan)
+                authorization = self._decided[call.id]
+        return authorization.permit or authorization.refusal
+
+    async def _not_run(self, call: ToolCallAsked, result: ToolResult) -> ToolResult:
+        await self._store.not_run(call, result)
+        return result
 
     async def _failed(self, fault: Exception) -> None:
         reference = uuid.uuid4().hex[:8]

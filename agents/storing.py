@@ -6,6 +6,7 @@ The functions at the end run on the writer thread and may be run twice, so they 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agents import tool_images
 from agents.deltas import OpenMessage
 from agents.events import AttemptReset, Replied
 from agents.messages import ToolCallAsked
@@ -14,12 +15,13 @@ from agents.providers.prices import cost_microusd
 from clawsite.infra import clock, db
 from clawsite.infra.clock import boot_time
 from sessions_app import outbox, queue, runs, tool_calls
+from sessions_app.attachments import Stored
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.models import Run, ToolCall
 from sessions_app.queue import Claimed, LeaseLost
 from sessions_app.tool_calls import Decision
 from tools_app.authorize import Authorization, authorize_tool_call
-from tools_app.definition import CallRef, ToolResult
+from tools_app.definition import CallRef, ImageBlock, ToolResult
 from tools_app.policies import current_rules
 
 LONGEST_NAME = 128  # characters of a tool's name that the model made up
@@ -60,7 +62,8 @@ class Store:
         decided: dict[str, Authorization] = await self._write(_decide_again, calls, plan)
         return decided
 
-    async def unreadable(self, call: ToolCallAsked, result: ToolResult) -> None:
+    async def not_run(self, call: ToolCallAsked, result: ToolResult) -> None:
+        """The result of a call that was allowed and for another reason not made."""
         await self.started(CallRef(call.id, call.name, call.arguments))
         await self.ended(CallRef(call.id, call.name, call.arguments), result)
 
@@ -85,7 +88,10 @@ class Store:
         await self._write(queue.step, events=[tool_calls.update_event(call.id, call.name, partial.text)])
 
     async def ended(self, call: CallRef, result: ToolResult) -> None:
-        await self._write(tool_calls.finish, call.id, call.name, result.to_json(), text=result.text, is_error=result.is_error)
+        """Images leave the result here: their bytes are kept as attachments, and rows and events only name them."""
+        images = [block for block in result.content if isinstance(block, ImageBlock)]
+        stored = await db.read(tool_images.store, images) if images else []
+        await self._write(_ended, call, result, stored)
 
 
 def _reply(
@@ -143,6 +149,13 @@ def _decide(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan) -> 
         if decision.status == ToolCall.Status.REFUSED:
             tool_calls.refuse(claimed, decision)
     return decided
+
+
+def _ended(claimed: Claimed, call: CallRef, result: ToolResult, stored: Sequence[Stored | None]) -> None:
+    told = result.to_json()
+    if stored:
+        told["content"] = tool_images.named(told["content"], stored, claimed.session_id, claimed.session_owner_id)
+    tool_calls.finish(claimed, call.id, call.name, told, text=result.text, is_error=result.is_error)
 
 
 def _decision(call: ToolCallAsked, authorization: Authorization) -> Decision:

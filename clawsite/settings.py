@@ -137,6 +137,10 @@ SWEEP_SECONDS = environment.number("CLAWSITE_SWEEP_SECONDS", 5)
 POLL_SECONDS = environment.number("CLAWSITE_POLL_SECONDS", 1)  # behind every wake-up, which may be lost
 DRAIN_SECONDS = environment.number("CLAWSITE_DRAIN_SECONDS", 10)
 RUN_TIMEOUT_SECONDS = environment.number("CLAWSITE_RUN_TIMEOUT_SECONDS", 600)
+TOOL_TIMEOUT_SECONDS = environment.number("CLAWSITE_TOOL_TIMEOUT_SECONDS", 120, least=1)  # of a tool that names no time of its own
+TOOL_RESULT_KB = environment.number(
+    "CLAWSITE_TOOL_RESULT_KB", 100, least=1
+)  # of text in one result; the middle of a longer one is cut
 MAX_RESCUES = 3
 EVENT_DAYS = environment.number("CLAWSITE_EVENT_DAYS", 30)  # events of runs that ended earlier are deleted; 0 keeps them for ever
 MAX_QUEUED_PER_USER = 100

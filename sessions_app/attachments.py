@@ -177,6 +177,13 @@ def _copied(user: User, session: Session, attachment: Attachment) -> Attachment:
     )
 
 
+def produced(session_id: uuid.UUID, owner_id: int, stored: Stored) -> Attachment:
+    """The row of a file that a tool has made in that session, once however often it does."""
+    facts = {"session_id": session_id, "sha256": stored.sha256, "name": stored.name}
+    made = {"owner_id": owner_id, "mime_type": stored.mime_type, "is_image": stored.is_image, "size": stored.size}
+    return Attachment.objects.filter(**facts).order_by("created_at").first() or Attachment.objects.create(**facts, **made)
+
+
 def block_of(attachment: Attachment) -> Block:
     return {
         "type": "image" if attachment.is_image else "file",

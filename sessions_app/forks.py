@@ -77,4 +77,6 @@ def _copy(row: Row, calls: CallFacts, files: dict[str, str]) -> NewEntry:
         {**block, "attachmentId": files[block["attachmentId"]]} if block.get("attachmentId") in files else block
         for block in row.content
     ]
+    if "imageIds" in meta:
+        meta["imageIds"] = attachment_ids(content)
     return NewEntry(row.kind, row.role, content, row.text, row.message_id, meta)

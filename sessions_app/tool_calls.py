@@ -11,6 +11,7 @@ from sessions_app.hot_sql import LeaseLost, Step
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.lease_sql import Claimed
 from sessions_app.models import ToolCall
+from sessions_app.prompt_content import attachment_ids
 from sessions_app.verdicts import allowing
 
 OUTCOME_UNKNOWN = (
@@ -49,7 +50,8 @@ def record(claimed: Claimed, decisions: Sequence[Decision]) -> None:
             "lease_token": claimed.lease,
         }
         if decision.call_id in known:
-            ToolCall.objects.filter(run_id=claimed.pk, call_id=decision.call_id).update(**fields)
+            # The arguments too: a hook may have changed them.
+            ToolCall.objects.filter(run_id=claimed.pk, call_id=decision.call_id).update(arguments=decision.arguments, **fields)
         else:
             fresh.append(
                 ToolCall(
@@ -131,6 +133,8 @@ def _result_event(call_id: str, name: str, result: dict[str, Any], is_error: boo
 
 def _result_entry(call_id: str, name: str, result: dict[str, Any], text: str, is_error: bool) -> NewEntry:
     meta = {"toolCallId": call_id, "toolName": name, "isError": is_error, "details": result["details"]}
+    if images := attachment_ids(result["content"]):
+        meta["imageIds"] = images  # here too: the content of a result is too long to be read for every run
     return NewEntry("tool_result", "toolResult", result["content"], text, uuid.uuid4().hex[:16], meta)
 
 

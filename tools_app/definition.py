@@ -9,31 +9,23 @@ A tool is written as a factory that closes over the run's `ToolEnv`; its docstri
 
 import asyncio
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+# A tool finds everything it is declared with here.
+from tools_app.arguments import BadArguments as BadArguments
+from tools_app.arguments import Check, checked_by, json_schema
+from tools_app.arguments import MayBeBlank as MayBeBlank
+from tools_app.arguments import ToolArgs as ToolArgs
 
-DEFAULT_TIMEOUT_S = 120.0
+logger = logging.getLogger(__name__)
+
 # What every provider takes as a function name; upper case is left out because policy entries ignore case.
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-
-
-class ToolArgs(BaseModel):
-    """Base of every tool's arguments. An unknown argument is an error the model is told, not a silent loss."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class BadArguments(Exception):
-    """The arguments do not fit the tool's parameters: (place, what is wrong with it) for each fault."""
-
-    def __init__(self, faults: list[tuple[str, str]]) -> None:
-        super().__init__("; ".join(f"{place}: {words}" for place, words in faults))
-        self.faults = faults
 
 
 class ToolFailed(Exception):
@@ -52,6 +44,7 @@ class TextBlock:
 class ImageBlock:
     data: str  # base64
     mime_type: str
+    name: str = "image"
 
     def to_json(self) -> dict[str, Any]:
         return {"type": "image", "data": self.data, "mimeType": self.mime_type}
@@ -127,6 +120,7 @@ class ToolEnv:
     session_key: str
     run_pk: int | None = None  # none: called from outside a run
     model: str = ""
+    takes_images: bool = False  # whether that model can look at images
     sender_id: int = 0  # who sent the message that started the run, which may be a guest; left out: the owner
 
     def __post_init__(self) -> None:
@@ -135,7 +129,6 @@ class ToolEnv:
 
 
 A = TypeVar("A", bound=ToolArgs)
-Check = Callable[[dict[str, Any]], Any]  # arguments as the model sent them -> what `perform` takes; or BadArguments
 Execute = Callable[[A, Call], Awaitable[ToolResult]]
 
 
@@ -149,7 +142,8 @@ class Tool:
     check: Check
     read_only: bool
     idempotent: bool
-    timeout_s: float
+    polls: bool
+    timeout_s: float | None
     perform: Callable[[Any, Call], Awaitable[ToolResult]]
 
     def spec(self) -> dict[str, Any]:
@@ -160,7 +154,9 @@ class Tool:
 class ToolFactory:
     """A declared tool. `create` makes it for one run, or gives None when it has no place there.
 
-    `idempotent` promises that doing it twice is as good as once: after a time-out it is tried once more.
+    `idempotent` promises that doing it twice is as good as once: after a time-out it is tried once more. `polls` says that
+    asking the same again and again is its use, so that the loop guard has more patience. Without `timeout_s` it has the
+    installation's (`CLAWSITE_TOOL_TIMEOUT_SECONDS`).
     """
 
     name: str
@@ -172,11 +168,16 @@ class ToolFactory:
     make: Callable[[ToolEnv], Callable[[Any, Call], Awaitable[ToolResult]] | None]
     read_only: bool = False
     idempotent: bool = False
+    polls: bool = False
     owner_only: bool = False
-    timeout_s: float = DEFAULT_TIMEOUT_S
+    timeout_s: float | None = None
 
     def create(self, env: ToolEnv) -> Tool | None:
-        perform = self.make(env)
+        try:
+            perform = self.make(env)
+        except Exception:  # one tool that is broken must not cost the run all others
+            logger.exception("the factory of tool %s failed; agent %s goes without it", self.name, env.agent)
+            return None
         if perform is None:
             return None
         return Tool(
@@ -186,6 +187,7 @@ class ToolFactory:
             self.check,
             self.read_only,
             self.idempotent,
+            self.polls,
             self.timeout_s,
             perform,
         )
@@ -199,8 +201,9 @@ def tool(
     group: str = "",
     read_only: bool = False,
     idempotent: bool = False,
+    polls: bool = False,
     owner_only: bool = False,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = None,
 ) -> Callable[[Callable[[ToolEnv], Execute[A] | None]], ToolFactory]:
     """Declare a tool. `group` is a name without its `group:`; read-only calls may run beside each other."""
 
@@ -220,51 +223,9 @@ def tool(
             make=make,
             read_only=read_only,
             idempotent=idempotent,
+            polls=polls,
             owner_only=owner_only,
             timeout_s=timeout_s,
         )
 
     return declare
-
-
-def checked_by(args: type[ToolArgs]) -> Check:
-    def check(arguments: dict[str, Any]) -> ToolArgs:
-        try:
-            return args.model_validate(arguments)
-        except ValidationError as error:
-            faults = error.errors(include_url=False, include_context=False, include_input=False)
-            raise BadArguments([(".".join(map(str, each["loc"])), each["msg"]) for each in faults]) from None
-
-    return check
-
-
-def json_schema(args: type[BaseModel]) -> dict[str, Any]:
-    """The arguments as the plain JSON Schema that every provider accepts: nested models inlined, no titles, no unions."""
-    schema = args.model_json_schema()
-    plain = _plain(schema, schema.get("$defs", {}), inside=(args.__name__,))
-    plain.pop("description", None)  # the class's docstring is for readers of the code
-    plain.setdefault("properties", {})
-    return plain
-
-
-def _plain(schema: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
-    if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[-1]
-        if name in inside:
-            raise TypeError(f"{name} contains itself, which providers do not accept")
-        rest = {key: value for key, value in schema.items() if key != "$ref"}
-        return _plain(definitions[name] | rest, definitions, (*inside, name))
-    for union in ("anyOf", "oneOf", "allOf"):
-        if union in schema:
-            raise TypeError(f"{inside[-1]} has {union}, which providers reject: use a default instead of Optional or a union")
-    plain: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in ("title", "$defs"):
-            continue
-        if key == "properties":
-            plain[key] = {name: _plain(each, definitions, inside) for name, each in value.items()}
-        elif key in ("items", "additionalProperties") and isinstance(value, dict):
-            plain[key] = _plain(value, definitions, inside)
-        else:
-            plain[key] = value
-    return plain

@@ -5,15 +5,18 @@ journal has it: the caller commits there, so that a call found `started` after a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Protocol
 
 from tools_app.authorize import AuthorizedCall
-from tools_app.definition import Call, CallRef, ToolEnded, ToolEvent, ToolResult, ToolStarted, ToolUpdated
+from tools_app.definition import Call, CallRef, TextBlock, ToolEnded, ToolEvent, ToolResult, ToolStarted, ToolUpdated
 from tools_app.wrappers import perform, tidy
 
 MAX_TOGETHER = 8  # file work runs on threads, of which a process has few
+
+NO_NOTES: Mapping[str, str] = {}
 
 Told = asyncio.Queue[ToolEvent | asyncio.Task[None]]
 
@@ -26,11 +29,16 @@ class Journal(Protocol):
     async def ended(self, call: CallRef, result: ToolResult) -> None: ...
 
 
-async def use_tools(calls: Sequence[AuthorizedCall], *, journal: Journal, abort: asyncio.Event) -> AsyncGenerator[ToolEvent, None]:
-    """Run the calls to their ends. Closing the iterator or cancelling its reader stops what is in flight."""
+async def use_tools(
+    calls: Sequence[AuthorizedCall], *, journal: Journal, abort: asyncio.Event, notes: Mapping[str, str] = NO_NOTES
+) -> AsyncGenerator[ToolEvent, None]:
+    """Run the calls to their ends. Closing the iterator or cancelling its reader stops what is in flight.
+
+    `notes`, by call id, are words of ours for the model that are put behind a call's result.
+    """
     for together in _batches(calls):
         told: Told = asyncio.Queue()
-        tasks = [asyncio.create_task(_run(each, journal, abort, told)) for each in together]
+        tasks = [asyncio.create_task(_run(each, journal, abort, told, notes.get(each.ref.id, ""))) for each in together]
         for task in tasks:
             task.add_done_callback(told.put_nowait)
         left = len(tasks)
@@ -57,7 +65,7 @@ def _batches(calls: Sequence[AuthorizedCall]) -> Iterator[Sequence[AuthorizedCal
             yield run[begin : begin + size]
 
 
-async def _run(authorized: AuthorizedCall, journal: Journal, abort: asyncio.Event, told: Told) -> None:
+async def _run(authorized: AuthorizedCall, journal: Journal, abort: asyncio.Event, told: Told, note: str) -> None:
     ref = authorized.ref
     running = True
 
@@ -69,6 +77,8 @@ async def _run(authorized: AuthorizedCall, journal: Journal, abort: asyncio.Even
     told.put_nowait(ToolStarted(ref))
     result = await perform(authorized, Call(ref.id, update, abort))
     running = False
+    if note:
+        result = replace(result, content=(*result.content, TextBlock(note)))
     told.put_nowait(ToolEnded(ref, result))
 
 

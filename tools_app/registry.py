@@ -20,7 +20,13 @@ from tools_app.policy import catalog
 from tools_app.policy.matcher import kind_of
 from tools_app.policy.query import ToolFacts
 
-BUILTIN_MODULES = ("tools_app.builtin.fs", "tools_app.builtin.grep", "tools_app.builtin.web")
+BUILTIN_MODULES = (
+    "tools_app.builtin.fs",
+    "tools_app.builtin.grep",
+    "tools_app.builtin.patch",
+    "tools_app.builtin.image",
+    "tools_app.builtin.web",
+)
 OWN_APPS = frozenset({"tools_app", "agents"})
 DISCOVERED_MODULE = "agent_tools"
 

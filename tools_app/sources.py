@@ -4,7 +4,6 @@ Sync, for threads of infra.db. Costs one small query; the rest is remembered unt
 name: natives, then plugins, then servers; what a later one brings under a taken name is left out, and `problems` says so.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -14,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from sessions_app import sql
 from tools_app import plugins, registry
 from tools_app.definition import ToolFactory
+from tools_app.hooks import PluginHook
 from tools_app.mcp.names import tool_name
 from tools_app.mcp.tools import factories_of
 from tools_app.models import McpServer, Plugin
@@ -61,9 +61,9 @@ def plugin_ids() -> frozenset[str]:
     return frozenset(sources.ids | {each.facts.plugin for each in sources.tools.values() if each.facts.plugin})
 
 
-def plugin_hooks() -> tuple[tuple[str, Callable[..., Any]], ...]:
-    """The before_tool_call hooks of enabled plugins, each with its plugin's name, in the order of names."""
-    return tuple((each.name, hook) for each in current().loaded for hook in each.before_tool_call)
+def plugin_hooks() -> tuple[PluginHook, ...]:
+    """The before_tool_call hooks of enabled plugins, in the order of the plugins' names."""
+    return tuple(PluginHook(each.name, hook) for each in current().loaded for hook in each.before_tool_call)
 
 
 def loaded_plugins() -> list[Loaded]:

@@ -1,13 +1,17 @@
 """The tools of one run, on one page: create → owner gate → nine layers → adapt. What is refused, the model never sees."""
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tools_app.definition import Tool, ToolEnv
+from tools_app.adapter.profiles import adapt
+from tools_app.definition import Tool, ToolEnv, ToolFactory
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.registry import Registry
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +32,22 @@ class Toolset:
 
 def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: Registry) -> Toolset:
     """Make every tool that has a place in this run, and keep those that no layer refuses."""
-    created = {name: made for name, each in known.tools.items() if (made := each.factory.create(env))}
+    created = {name: made for name, each in known.tools.items() if (made := _created(each.factory, env))}
     query = replace(query, tools=tuple(known.tools[name].facts for name in created), plugins=known.plugin_names)
     verdict = evaluate(query, rules)
-    kept = {name: adapt(created[name]) for name in verdict.kept}
+    kept = {name: _adapted(created[name], query) for name in verdict.kept}
     return Toolset(kept, query, verdict)
 
 
-def adapt(tool: Tool) -> Tool:
-    """Where a provider's wishes about schemas are met. `json_schema` already gives what all of them take."""
-    return tool
+def _created(factory: ToolFactory, env: ToolEnv) -> Tool | None:
+    """A factory that fails is left out like one that declines: one bad plugin must not end every run."""
+    try:
+        return factory.create(env)
+    except Exception:
+        log.exception("tool %s cannot be made and is left out", factory.name)
+        return None
+
+
+def _adapted(tool: Tool, query: PolicyQuery) -> Tool:
+    """With the parameters as the model's provider takes them; its arguments are checked against the tool's own."""
+    return replace(tool, parameters=adapt(tool.parameters, query.provider, query.model))

@@ -4,7 +4,7 @@ The direct provider speaks it over HTTP; litellm takes and gives the same shapes
 """
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,27 @@ def body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
 
 def wire_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any]]:
     wire = [{"role": "system", "content": request.system}] if request.system else []
-    return wire + [_wire_message(message, dialect) for message in request.messages if not _is_void(message)]
+    return wire + [_wire_message(message, dialect) for message in with_tool_images(request.messages) if not _is_void(message)]
+
+
+def with_tool_images(messages: Iterable[Message]) -> Iterator[Message]:
+    """Images of tools in a user's message behind all results of their turn: the only place where every provider takes them."""
+    waiting: list[ToolResultMessage] = []
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            waiting += [message] if message.images else []
+        elif waiting:
+            yield _shown(waiting)
+            waiting = []
+        yield message
+    if waiting:
+        yield _shown(waiting)
+
+
+def _shown(results: Sequence[ToolResultMessage]) -> UserMessage:
+    names = ", ".join(f'"{image.name}" of {result.name}' for result in results for image in result.images)
+    words = f"[Not written by the user: images that tools returned, in this order: {names}]"
+    return UserMessage(words, tuple(image for result in results for image in result.images))
 
 
 def wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:

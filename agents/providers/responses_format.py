@@ -9,7 +9,7 @@ import orjson
 
 from agents.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from agents.providers.base import ModelRequest, Usage
-from agents.providers.chat_format import Answer, data_url, without_images
+from agents.providers.chat_format import Answer, data_url, with_tool_images, without_images
 from agents.providers.dialect import Dialect
 from agents.providers.failures import failure_in_stream
 
@@ -17,7 +17,7 @@ FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filt
 
 
 def responses_body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
-    items = [item for message in request.messages for item in _items(message, dialect)]
+    items = [item for message in with_tool_images(request.messages) for item in _items(message, dialect)]
     body: dict[str, Any] = {"model": request.model, "input": items, "stream": True, "store": False}
     if request.system:
         body["instructions"] = request.system

@@ -24,13 +24,16 @@ class SettingsError(Exception):
     """The environment asks for something that cannot be; the message says what to change."""
 
 
-def number(name: str, default: float) -> float:
+def number(name: str, default: float, *, least: float | None = None) -> float:
     """A variable that holds a number; the error names it, since a bare ValueError would not."""
     text = os.environ.get(name, "").strip()
     try:
-        return float(text) if text else default
+        value = float(text) if text else default
     except ValueError:
         raise SettingsError(f"{name} is {text!r}, which is not a number. Set it to one, or leave it out for {default:g}.") from None
+    if least is not None and not value >= least:
+        raise SettingsError(f"{name} is {text}, which is too small. Set it to {least:g} or more, or leave it out for {default:g}.")
+    return value
 
 
 def state_directory(default: Path) -> Path:

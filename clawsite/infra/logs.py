@@ -2,7 +2,7 @@
 
 One record is one line; only in the text form does a traceback follow, on indented lines. Fields come from `extra=` and only
 those named in FIELDS are written, so that a prompt or an answer handed over by mistake stays out. Secrets are never logged
-on purpose; `redact` is the last guard behind that rule, not a permission to rely on it.
+on purpose; `clawsite.infra.redact` is the last guard behind that rule.
 """
 
 import json
@@ -14,41 +14,18 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TextIO
 
+from clawsite.infra.redact import host_secrets, redact
+
 FIELDS = (
     "run", "session", "user", "worker", "connection", "client", "address", "method", "code", "status", "reason", "kind",
     "lane", "agent", "model", "provider", "tool", "call", "layer", "attempt", "seq", "cursor", "count", "pid", "ms",
 )  # fmt: skip
 
-# What a credential looks like, whoever issued it. Group 1 is kept, the rest becomes the mark.
-_CREDENTIALS = re.compile(
-    r"""
-      ()\b(?:sk|rk|pk)-[\w-]{8,}                       # OpenAI, Anthropic, OpenRouter, Stripe
-    | ()\bclaw_[\w-]{8,}                               # our own access tokens
-    | ()\b(?:xox[a-z]|xapp)-[\w-]{8,}                  # Slack
-    | ()\b(?:gh[pousr]|github_pat)_\w{16,}             # GitHub
-    | ()\bAIza[\w-]{30,}                               # Google
-    | ()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b                  # AWS
-    | ()\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*              # JSON web tokens
-    | ()\b\d{6,12}:[\w-]{30,}                          # Telegram bots
-    | (\b(?:Bearer|Basic)\s+)[\w.~+/=-]{6,}            # Authorization headers
-    | (://[^\s/:@]*:)[^\s/@]+(?=@)                     # the password in a URL
-    | ((?:api[_-]?key|password|passwd|secret|token)["']?\s*[:=]\s*["']?)(?!\[redacted\])[^\s"',;&)}\]]{6,}
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-MARK = "[redacted]"
 # Libraries that say at INFO what we say ourselves, or at DEBUG what a message contains. `client` is a logger of mcp's.
 QUIET = (
     "uvicorn", "websockets", "httpx", "httpcore", "httpx2", "httpcore2", "aiohttp", "asyncio", "litellm", "LiteLLM", "openai",
     "mcp", "client",
 )  # fmt: skip
-
-
-def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without anything that looks like a credential, nor any of the secrets this process knows."""
-    for secret in secrets:
-        text = text.replace(secret, MARK)
-    return _CREDENTIALS.sub(lambda match: "".join(group or "" for group in match.groups()) + MARK, text)
 
 
 class LineFormatter(logging.Formatter):
@@ -57,7 +34,7 @@ class LineFormatter(logging.Formatter):
     def __init__(self, process: str, secrets: Iterable[str] = ()) -> None:
         super().__init__()
         self.process = process
-        self.secrets = [secret for secret in secrets if len(secret) >= 8]  # a shorter one would blank ordinary words
+        self.secrets = host_secrets(secrets)
 
     def moment(self, record: logging.LogRecord) -> str:
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -130,7 +130,7 @@ def test_a_factory_that_fails_declines(add):
 
 def test_hooks_of_enabled_plugins_are_collected(add):
     add("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
-    ((name, hook),) = sources.plugin_hooks()
+    (found,) = sources.plugin_hooks()
     assert (name, hook.__name__) == ("guard", "stop")
 
 

@@ -1,6 +1,7 @@
 """Images and files of a message in each provider's own format."""
 
-from agents.messages import AttachedFile, Image, UserMessage
+from agents.image_reach import MOST_IMAGES, within_reach
+from agents.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.providers.base import ModelRequest
 from agents.providers.chat_format import wire_messages
 from agents.providers.demo_script import next_turn
@@ -13,7 +14,7 @@ URL = "data:image/png;base64,iVBORw=="
 FILE = AttachedFile("a.txt", "[Attached file a.txt]\n```\nhi\n```")
 
 
-def request(*messages: UserMessage) -> ModelRequest:
+def request(*messages: Message) -> ModelRequest:
     return ModelRequest(model="m", messages=messages)
 
 
@@ -62,3 +63,46 @@ def test_the_demo_says_what_it_got() -> None:
     assert "`cat.png`" in next_turn([UserMessage("这是什么？", (IMAGE,))], []).text
     assert next_turn([UserMessage("read a.txt", files=(FILE,))], ["read"]).tool == "read"
     assert "cat.png" not in next_turn([UserMessage("", (IMAGE,)), UserMessage("hello")], []).text
+
+
+SHOWN = ToolResultMessage("c1", "image", "cat.png: 1 x 1", images=(IMAGE,))
+TURN = (
+    UserMessage("look"),
+    AssistantMessage(tool_calls=(ToolCallAsked("c1", "image"), ToolCallAsked("c2", "read"))),
+    SHOWN,
+    ToolResultMessage("c2", "read", "text"),
+)
+NAMED = '[Not written by the user: images that tools returned, in this order: "cat.png" of image]'
+
+
+def test_images_of_tools_follow_all_results_of_their_turn() -> None:
+    wire = wire_messages(request(*TURN, AssistantMessage("a cat")), Dialect())
+    assert [message["role"] for message in wire] == ["user", "assistant", "tool", "tool", "user", "assistant"]
+    assert wire[2]["content"] == "cat.png: 1 x 1"
+    assert wire[4]["content"] == [{"type": "text", "text": NAMED}, {"type": "image_url", "image_url": {"url": URL}}]
+    items = responses_body_of(request(*TURN), Dialect())["input"]
+    assert [item.get("type") or item["role"] for item in items][-3:] == ["function_call_output", "function_call_output", "user"]
+    assert items[-1]["content"] == [{"type": "input_text", "text": NAMED}, {"type": "input_image", "image_url": URL}]
+
+
+def test_a_model_that_refuses_images_is_told_about_those_of_tools() -> None:
+    last = wire_messages(request(*TURN), Dialect(images=False))[-1]
+    assert last["content"] == f'{NAMED}\n\n[Attached image "cat.png" (image/png); not shown: this model takes no images]'
+
+
+def test_a_model_without_eyes_gets_a_note_in_the_result() -> None:
+    blind = within_reach(TURN, takes_images=False)
+    assert blind[2] == ToolResultMessage(
+        "c1", "image", 'cat.png: 1 x 1\n\n[Image "cat.png" (image/png); not shown: this model takes no images]'
+    )
+    assert (blind[0], blind[1], blind[3]) == (TURN[0], TURN[1], TURN[3])
+
+
+def test_of_many_images_the_newest_are_shown() -> None:
+    messages = [UserMessage("first", (IMAGE,)), *[SHOWN] * MOST_IMAGES]
+    kept = within_reach(messages, takes_images=True)
+    assert kept[1:] == messages[1:]
+    assert kept[0] == UserMessage('first\n\n[Image "cat.png" (image/png); not shown: too many images came after it]')
+    large = Image("large.png", "image/png", b"x" * (15 << 20))
+    older, newer = within_reach([UserMessage("a", (large,)), UserMessage("b", (large,))], takes_images=True)
+    assert (older.images, newer.images) == ((), (large,))

@@ -7,7 +7,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from tools_app.definition import ImageBlock, TextBlock, ToolArgs, ToolResult, json_schema, text_result, tool
+from tools_app.arguments import json_schema
+from tools_app.definition import ImageBlock, TextBlock, ToolArgs, ToolEnv, ToolResult, text_result, tool
 
 
 class Size(StrEnum):
@@ -90,6 +91,16 @@ def test_a_factory_may_decline():
         """Paint something."""
 
     assert make_paint.create(None) is None
+
+
+def test_a_factory_that_fails_is_logged_and_costs_the_run_nothing_but_its_tool(caplog):
+    @tool("paint", args=PaintArgs)
+    def make_paint(env):
+        """Paint something."""
+        raise ValueError("no brush")
+
+    assert make_paint.create(ToolEnv(None, "main", 1, "s", "agent:main:main")) is None
+    assert "the factory of tool paint failed; agent main goes without it" in caplog.text
 
 
 def test_a_result_has_text_for_the_loop_and_a_wire_form():

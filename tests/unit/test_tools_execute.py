@@ -6,25 +6,12 @@ import logging
 import pytest
 
 from tools_app.authorize import authorize_tool_call
-from tools_app.definition import (
-    CallRef,
-    ImageBlock,
-    TextBlock,
-    ToolArgs,
-    ToolEnded,
-    ToolEnv,
-    ToolFailed,
-    ToolResult,
-    ToolStarted,
-    text_result,
-    tool,
-)
+from tools_app.definition import CallRef, MayBeBlank, ToolArgs, ToolEnded, ToolEnv, ToolFailed, ToolStarted, text_result, tool
 from tools_app.execute import MAX_TOGETHER, use_tools
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.registry import Registry
 from tools_app.toolset import build_toolset
-from tools_app.wrappers import MAX_RESULT_BYTES, tidy
 
 RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
 ENV = ToolEnv(None, "main", 1, "s", "agent:main:main")
@@ -32,6 +19,11 @@ ENV = ToolEnv(None, "main", 1, "s", "agent:main:main")
 
 class NumberArgs(ToolArgs):
     number: int = 0
+
+
+class TitleArgs(ToolArgs):
+    title: str
+    body: MayBeBlank
 
 
 class Journal:
@@ -55,10 +47,10 @@ class Journal:
         await self._write("ended", call)
 
 
-def permits(body, *arguments, read_only=False, timeout_s=60.0):
+def permits(body, *arguments, args=NumberArgs, timeout_s=60.0, **declared):
     """Permits for calls c1, c2, … of one tool with this body."""
 
-    @tool("acme", args=NumberArgs, read_only=read_only, timeout_s=timeout_s)
+    @tool("acme", args=args, timeout_s=timeout_s, **declared)
     def make(env):
         """Do as the test says."""
         return body
@@ -244,6 +236,47 @@ async def test_a_tool_that_takes_too_long_is_stopped_and_the_next_one_runs():
     assert second.text == "ok"
 
 
+async def test_a_tool_without_a_time_of_its_own_has_the_installations(settings):
+    async def body(args, call):
+        return await asyncio.Event().wait()
+
+    settings.TOOL_TIMEOUT_SECONDS = 0.01
+    assert "was stopped after 0.01 s" in (await result_of(body, timeout_s=None)).text
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+async def test_an_idempotent_tool_is_tried_once_more_after_its_time_out(succeeds):
+    tries = 0
+
+    async def body(args, call):
+        nonlocal tries
+        tries += 1
+        if tries == 2 and succeeds:
+            return text_result("at last")
+        return await asyncio.Event().wait()
+
+    result = await result_of(body, timeout_s=0.01, idempotent=True)
+    assert tries == 2
+    if succeeds:
+        assert result == text_result("at last")
+    else:
+        assert (result.details["code"], result.text.endswith("once more when it was tried again.")) == ("tool_timeout", True)
+
+
+@pytest.mark.parametrize(("read_only", "words"), [(True, "nothing was changed"), (False, "It may have done part of its work")])
+async def test_any_other_tool_is_not_tried_again_and_says_what_that_means(read_only, words):
+    tries = 0
+
+    async def body(args, call):
+        nonlocal tries
+        tries += 1
+        return await asyncio.Event().wait()
+
+    result = await result_of(body, timeout_s=0.01, read_only=read_only)
+    assert (tries, result.is_error) == (1, True)
+    assert words in result.text
+
+
 async def test_a_time_out_inside_the_tool_is_not_the_tools_time_out():
     async def body(args, call):
         raise TimeoutError("some socket")
@@ -263,6 +296,58 @@ async def test_bad_arguments_are_told_and_nothing_runs(arguments, words):
     assert result.is_error
     assert words in result.text
     assert "Its arguments are: `number`." in result.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "Missing required parameter: title, body."),
+        ({"title": "  ", "body": ""}, "Missing required parameter: title."),
+        ({"title": "a", "colour": "red"}, "Missing required parameter: body; `colour`: Extra inputs"),
+    ],
+)
+async def test_what_is_missing_or_blank_is_named(arguments, words):
+    async def body(args, call):
+        pytest.fail("it ran")
+
+    result = await result_of(body, arguments, args=TitleArgs)
+    assert (result.is_error, result.details) == (True, {"code": "invalid_arguments"})
+    assert words in result.text
+    assert "`title`, `body`" in result.text
+
+
+async def test_a_required_text_may_be_declared_to_be_blank():
+    async def body(args, call):
+        return text_result(f"{args.title}: {args.body!r}")
+
+    assert (await result_of(body, {"title": "a", "body": ""}, args=TitleArgs)).text == "a: ''"
+
+
+async def test_arguments_are_understood_in_another_spelling():
+    async def body(args, call):
+        return text_result(f"{args.title} {args.body}")
+
+    assert (await result_of(body, {"Title": "a", "BODY": "b"}, args=TitleArgs)).text == "a b"
+
+
+async def test_the_secrets_of_the_host_are_in_no_result(monkeypatch, settings):
+    """Whatever a tool returns, says on the way or fails with."""
+    monkeypatch.setenv("ACME_API_KEY", "plain-words-as-a-key")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://claw:database-word@db/claw")
+    secrets = ["plain-words-as-a-key", "database-word", settings.SECRET_KEY, settings.GATEWAY_TOKEN]
+
+    async def body(args, call):
+        everything = " | ".join(secrets)
+        call.update(text_result(everything))
+        if args.number:
+            raise ToolFailed(everything)
+        return text_result(everything, details={"all": [everything]})
+
+    events = await run(permits(body, {}, {"number": 1}))
+    for event in events[1:3] + events[4:]:
+        result = event.result if isinstance(event, ToolEnded) else event.partial
+        assert result.text == " | ".join(["[redacted]"] * 4)
+        assert not [secret for secret in secrets if secret in str(result.to_json())]
 
 
 async def test_cancelling_stops_the_tool_and_is_not_swallowed():
@@ -313,25 +398,3 @@ async def test_a_journal_that_fails_at_the_end_stops_the_others():
     with pytest.raises(ConnectionError):
         await run(permits(body, {}, {"number": 1}, read_only=True), Journal(fail_on="ended"))
     assert stopped.is_set()
-
-
-def test_control_characters_are_taken_out_everywhere():
-    dirty = ToolResult((TextBlock("a\0b\x1b[31m\tc\r\nd\re\x9b\udce9"),), {"na\0me": ["x\0", {"deep": "\x07"}], "n": 1})
-    assert tidy(dirty) == ToolResult((TextBlock("ab[31m\tc\nd\ne\ufffd"),), {"name": ["x", {"deep": ""}], "n": 1})
-
-
-def test_a_long_result_is_cut_and_says_so():
-    result = tidy(text_result("é" * MAX_RESULT_BYTES))
-    shown, note = (block.text for block in result.content)
-    assert len(shown.encode()) == MAX_RESULT_BYTES
-    assert note == f"[cut: the first {MAX_RESULT_BYTES} of {2 * MAX_RESULT_BYTES} bytes are shown]"
-
-
-def test_the_limit_is_for_all_blocks_together_and_images_stay():
-    picture = ImageBlock("aGk=", "image/png")
-    result = tidy(ToolResult((TextBlock("a" * (MAX_RESULT_BYTES - 1)), TextBlock("bcd"), picture, TextBlock("e"))))
-    assert [block.text[-1] if isinstance(block, TextBlock) else block for block in result.content] == ["a", "b", picture, "]"]
-
-
-def test_huge_details_are_left_out():
-    assert tidy(text_result("ok", details={"all": "x" * MAX_RESULT_BYTES})).details.keys() == {"cut"}

@@ -270,6 +270,126 @@ def test_a_file_changed_meanwhile_is_not_overwritten(root):
     assert sorted(os.listdir(root)) == ["a.txt", "sub"]
 
 
+def deletes(root: Path, path: str) -> None:
+    Workspace(root).delete(path, unchanged_since=(root / path).lstat())
+
+
+def moves(root: Path, path: str, to: str) -> None:
+    Workspace(root).move(path, to, unchanged_since=(root / path).lstat())
+
+
+def test_files_are_deleted_and_moved(root):
+    deletes(root, "sub/b.txt")
+    moves(root, "a.txt", "new/place/a.txt")
+    assert (root / "new/place/a.txt").read_text() == "inside"
+    assert sorted(os.listdir(root)) == ["new", "sub"]
+
+
+@pytest.mark.parametrize("taken", ["sub/b.txt", "sub", "link"])
+def test_nothing_is_moved_over_what_is_there(root, outside, taken):
+    (root / "link").symlink_to(outside / "not-yet")
+    with pytest.raises(ToolFailed, match=f"`{taken}` exists already"):
+        moves(root, "a.txt", taken)
+    with pytest.raises(ToolFailed):
+        Workspace(root).write(taken, b"x", must_be_new=True)
+    assert (root / "a.txt").read_text() == "inside"
+    assert (root / "sub/b.txt").read_text() == "below"
+    assert untouched(outside)
+
+
+@pytest.mark.parametrize("path", ["link", "directory/secret.txt", "sub", "../outside/secret.txt"])
+def test_what_may_not_be_read_may_not_be_deleted_moved_or_moved_to(root, outside, path):
+    (root / "link").symlink_to(outside / "secret.txt")
+    (root / "directory").symlink_to(outside)
+    for attempt in (lambda: deletes(root, path), lambda: moves(root, path, "x"), lambda: moves(root, "a.txt", path)):
+        with pytest.raises(ToolFailed):
+            attempt()
+    with pytest.raises(ToolFailed):
+        moves(root, "a.txt", "directory/new.txt")
+    assert untouched(outside)
+    assert (root / "a.txt").read_text() == "inside"
+    assert (root / "link").is_symlink()
+
+
+@pytest.mark.parametrize("change", ["delete", "move"])
+def test_a_file_changed_meanwhile_is_neither_deleted_nor_moved(root, change):
+    seen = (root / "a.txt").stat()
+    (root / "a.txt").write_text("by somebody else")
+    with pytest.raises(ToolFailed, match="changed by somebody else"):
+        if change == "delete":
+            Workspace(root).delete("a.txt", unchanged_since=seen)
+        else:
+            Workspace(root).move("a.txt", "b.txt", unchanged_since=seen)
+    assert sorted(os.listdir(root)) == ["a.txt", "sub"]
+
+
+def test_a_link_that_appears_just_before_the_deletion_is_removed_not_followed(root, outside, monkeypatch):
+    unlink = os.unlink
+
+    def swapped(name, **where):
+        unlink(root / "a.txt")
+        (root / "a.txt").symlink_to(outside / "secret.txt")
+        unlink(name, **where)
+
+    monkeypatch.setattr(os, "unlink", swapped)
+    deletes(root, "a.txt")
+    assert not (root / "a.txt").is_symlink()
+    assert untouched(outside)
+
+
+def test_a_link_that_appears_just_before_the_move_is_moved_not_followed(root, outside, monkeypatch):
+    link = os.link
+
+    def swapped(*args, **where):
+        (root / "a.txt").unlink()
+        (root / "a.txt").symlink_to(outside / "secret.txt")
+        link(*args, **where)
+
+    monkeypatch.setattr(os, "link", swapped)
+    moves(root, "a.txt", "b.txt")
+    assert (root / "b.txt").is_symlink()
+    with pytest.raises(ToolFailed, match="symbolic link"):
+        Workspace(root).read("b.txt")
+    assert untouched(outside)
+
+
+def test_a_directory_that_turns_into_a_link_and_back_lets_no_deletion_or_move_out(root, outside):
+    """Names that exist on both sides: only what is inside may go."""
+    inside, stop = root / "dir", threading.Event()
+    inside.mkdir()
+
+    def swap():
+        while not stop.is_set():
+            with suppress(OSError):
+                inside.rename(root / "kept")
+                inside.symlink_to(outside)
+                inside.unlink()
+                (root / "kept").rename(inside)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in range(300):
+            with suppress(ToolFailed, OSError):
+                Workspace(root).write("dir/secret.txt", b"ours")
+            seen = Workspace(root).look("a.txt")
+            with suppress(ToolFailed, OSError):
+                Workspace(root).move("a.txt", "dir/moved.txt", unchanged_since=seen)
+            for name, back in (("dir/secret.txt", ""), ("dir/moved.txt", "a.txt")):
+                with suppress(ToolFailed, OSError):
+                    if there := Workspace(root).look(name):
+                        if back:
+                            Workspace(root).move(name, back, unchanged_since=there)
+                        else:
+                            Workspace(root).delete(name, unchanged_since=there)
+            if Workspace(root).look("a.txt") is None:
+                (root / "a.txt").write_text("inside")
+            assert untouched(outside)
+    finally:
+        stop.set()
+        swapping.join()
+
+
 def test_files_over_the_limit_are_neither_read_nor_written(root, monkeypatch):
     monkeypatch.setattr(workspace, "MAX_FILE_BYTES", 5)
     refuses(root, "a.txt", "bytes")

@@ -7,7 +7,7 @@ from pydantic import Field
 from tools_app.builtin import tree
 from tools_app.builtin.patterns import BadPattern, FilePattern
 from tools_app.builtin.workspace import Workspace
-from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
+from tools_app.definition import Call, Execute, MayBeBlank, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
 
 MAX_SHOWN_BYTES = 50 * 1024  # of a file in one call: half of what a result may hold
 MAX_WALKED = 200_000  # directory entries; about a second of work
@@ -67,7 +67,7 @@ def _first_that_fit(lines: list[str]) -> list[str]:
 
 class WriteArgs(ToolArgs):
     path: str = Field(description="File to write, relative to the workspace")
-    content: str = Field(description="The whole new content of the file")
+    content: MayBeBlank = Field(description="The whole new content of the file")
 
 
 @tool("write", group="fs", args=WriteArgs)
@@ -79,7 +79,7 @@ def make_write(env: ToolEnv) -> Execute[WriteArgs] | None:
     workspace = Workspace(env.workspace)
 
     async def write(args: WriteArgs, call: Call) -> ToolResult:
-        content = _encoded(args.content)
+        content = encoded(args.content)
         new = await asyncio.to_thread(workspace.write, args.path, content)
         words = f"{'created' if new else 'replaced'} `{args.path}` ({len(content)} bytes)"
         return text_result(words, details={"path": args.path, "bytes": len(content), "created": new})
@@ -87,7 +87,7 @@ def make_write(env: ToolEnv) -> Execute[WriteArgs] | None:
     return write
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -96,8 +96,8 @@ def _encoded(text: str) -> bytes:
 
 class EditArgs(ToolArgs):
     path: str = Field(description="File to change, relative to the workspace")
-    old_text: str = Field(description="Exact text to replace, with its blanks and line breaks")
-    new_text: str = Field(description="Text to put in its place")
+    old_text: MayBeBlank = Field(description="Exact text to replace, with its blanks and line breaks")
+    new_text: MayBeBlank = Field(description="Text to put in its place")
     replace_all: bool = Field(False, description="Replace every place where old_text stands, not just one")
 
 
@@ -132,7 +132,7 @@ def _edit(workspace: Workspace, args: EditArgs) -> int:
         raise ToolFailed(f"old_text does not stand in `{args.path}`: it must match exactly, blanks included; read the file again")
     if count > 1 and not args.replace_all:
         raise ToolFailed(f"old_text stands {count} times in `{args.path}`: give more of the lines around it, or set replace_all")
-    workspace.write(args.path, _encoded(before.replace(old, new)), unchanged_since=found)
+    workspace.write(args.path, encoded(before.replace(old, new)), unchanged_since=found)
     return count
 
 

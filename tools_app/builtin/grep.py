@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tools_app.builtin.patterns import BadPattern, FilePattern
 from tools_app.builtin.workspace import Workspace
-from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
+from tools_app.definition import Call, Execute, MayBeBlank, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
 
 DEADLINE_S = 10.0
 MAX_PATTERN_CHARS = 2000
@@ -23,7 +23,7 @@ WORKER = ("-I", "-S", "-c", BOOT, CODE_ROOT)
 
 
 class GrepArgs(ToolArgs):
-    pattern: str = Field(description="Python regular expression, matched within each line")
+    pattern: MayBeBlank = Field(description="Python regular expression, matched within each line")
     path: str = Field(".", description="File or directory to search, relative to the workspace")
     include: str = Field("*", description="Which files, such as `*.py` or `src/**/*.ts`; a pattern without / looks at names only")
     ignore_case: bool = Field(False, description="Take upper and lower case as the same")

@@ -20,9 +20,11 @@ MAX_PATH_BYTES = 4096
 MAX_NAME_BYTES = 255
 FILE_MODE = 0o666  # less the process's umask
 
+CHANGED = "`{}` was changed by somebody else in the meantime: read it again"
 WORDS = {
     errno.ENOENT: "does not exist",
     errno.ELOOP: "is, or lies behind, a symbolic link, and the file tools do not follow links",
+    errno.EEXIST: "exists already",
     errno.ENOTDIR: "cannot be reached: a part of the path is a file, not a directory",
     errno.EISDIR: "is a directory; list its files with `glob`",
     errno.EACCES: "may not be accessed: permission denied",
@@ -47,10 +49,11 @@ class Workspace:
             raise ToolFailed(f"`{path}` has {found.st_size} bytes; files over {MAX_FILE_BYTES} bytes cannot be opened")
         return content, found
 
-    def write(self, path: str, content: bytes, *, unchanged_since: os.stat_result | None = None) -> bool:
+    def write(self, path: str, content: bytes, *, unchanged_since: os.stat_result | None = None, must_be_new: bool = False) -> bool:
         """Put a file in place at once, whole; says whether it is new. Missing directories are made.
 
-        With `unchanged_since`, a file that somebody else has changed after that moment is left as it is.
+        With `unchanged_since`, a file that somebody else has changed after that moment is left as it is; with `must_be_new`,
+        any file that is there.
         """
         if len(content) > MAX_FILE_BYTES:
             raise ToolFailed(f"the content has {len(content)} bytes; at most {MAX_FILE_BYTES} can be written")
@@ -61,7 +64,10 @@ class Workspace:
             try:
                 _write_new(parent, temporary, content, like=before)
                 if unchanged_since and not _same(unchanged_since, _regular_or_absent(parent, name)):
-                    raise ToolFailed(f"`{path}` was changed by somebody else in the meantime: read it again")
+                    raise ToolFailed(CHANGED.format(path))
+                if must_be_new:
+                    _put_new(parent, temporary, parent, name)
+                    return True
                 # Were a link put here since the look at it, the link itself is replaced, not what it points to.
                 os.replace(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
             except BaseException:
@@ -69,6 +75,36 @@ class Workspace:
                     os.unlink(temporary, dir_fd=parent)
                 raise
         return before is None
+
+    def delete(self, path: str, *, unchanged_since: os.stat_result) -> None:
+        """Remove a regular file, if it is still the one that was looked at. Its directory stays."""
+        *above, name = self._file_parts(path)
+        with self._guarded(path) as root, tree.directory(root, above) as parent:
+            if not _same(unchanged_since, _regular_or_absent(parent, name)):
+                raise ToolFailed(CHANGED.format(path))
+            # Were a link put here since the look at it, the link itself is removed, not what it points to.
+            os.unlink(name, dir_fd=parent)
+
+    def move(self, path: str, to: str, *, unchanged_since: os.stat_result) -> None:
+        """Give a regular file another place, where nothing may be yet. Missing directories are made."""
+        *above, name = self._file_parts(path)
+        *above_new, new_name = self._file_parts(to)
+        with self._guarded(path) as root, tree.directory(root, above) as parent:
+            if not _same(unchanged_since, _regular_or_absent(parent, name)):
+                raise ToolFailed(CHANGED.format(path))
+            with self._guarded(to), tree.directory(root, above_new, create=True) as new_parent:
+                _put_new(parent, name, new_parent, new_name)
+
+    def look(self, path: str) -> os.stat_result | None:
+        """The identity of a regular file, or None where there is nothing. Only for choosing what to do next; doing it decides."""
+        *above, name = self._file_parts(path)
+        try:
+            with self._guarded(path) as root, tree.directory(root, above) as parent:
+                return _regular_or_absent(parent, name)
+        except ToolFailed as failure:
+            if isinstance(failure.__cause__, FileNotFoundError):  # a directory above it is missing
+                return None
+            raise
 
     @contextmanager
     def directory(self, path: str) -> Iterator[int]:
@@ -134,6 +170,12 @@ class Workspace:
             raise ToolFailed(f"`{path}` {words}") from error
         finally:
             os.close(root)
+
+
+def _put_new(parent: int, name: str, new_parent: int, new_name: str) -> None:
+    """A move that fails when the new name is taken, where a rename would replace what is there. Links are not followed."""
+    os.link(name, new_name, src_dir_fd=parent, dst_dir_fd=new_parent, follow_symlinks=False)
+    os.unlink(name, dir_fd=parent)
 
 
 def _regular_or_absent(parent: int, name: str) -> os.stat_result | None:

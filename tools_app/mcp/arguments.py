@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tools_app.definition import BadArguments, Check
+from tools_app.arguments import BadArguments, Check
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from clawsite.infra.logs import redact
+from clawsite.infra.redact import redact
 
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_NAME = re.compile(

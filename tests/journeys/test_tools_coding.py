@@ -1,0 +1,325 @@
+"""The coding tools in real runs: what they do, and what the model is told when they cannot, are stopped, or say too much."""
+
+import base64
+import functools
+import itertools
+import json
+import struct
+import threading
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agents import prepare, runner
+from agents.failover import ask_model
+from agents.models import Agent
+from agents.workspace import workspace_of
+from clawsite.infra.errors import Unavailable
+from sessions_app import attachments, runs
+from sessions_app.attachments import path_of
+from sessions_app.forks import fork_session
+from sessions_app.models import Attachment, TranscriptEntry
+from tests.workshop import Workshop, calls_of, events_of, said_in
+from tools_app.builtin.workspace import Workspace
+from tools_app.definition import ToolEnv
+
+PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch"
+
+
+def png(width: int, height: int, *, padding: int = 0) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    pixels = zlib.compress(b"\0" * (width + 1) * height) if width * height < 1 << 20 else b""
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"tEXt", b"x" * padding)
+        + chunk(b"IDAT", pixels)
+        + chunk(b"IEND", b"")
+    )
+
+
+@pytest.fixture(autouse=True)
+def model_with_eyes(monkeypatch):
+    monkeypatch.setattr(prepare, "ToolEnv", functools.partial(ToolEnv, takes_images=True))
+
+
+@pytest.fixture
+def files(workshop: Workshop):
+    """The workspace, with a few files that are gone again afterwards."""
+    root: Path = workspace_of(Agent.objects.get(slug="main"), workshop.user.pk)
+    (root / "a.txt").write_text("one\n")
+    (root / "long.txt").write_text("".join(f"line {number} of many\n" for number in range(2000)))
+    (root / "dot.png").write_bytes(png(3, 2))
+    return root
+
+
+@pytest.fixture
+def hanging(monkeypatch):
+    """A disk that does not answer until the test ends."""
+    answers, asked = threading.Event(), threading.Event()
+    guarded = Workspace._guarded
+
+    @contextmanager
+    def waiting(self, path):
+        asked.set()
+        answers.wait(60)
+        with guarded(self, path) as root:
+            yield root
+
+    monkeypatch.setattr(Workspace, "_guarded", waiting)
+    yield asked
+    answers.set()
+
+
+def call(name: str, arguments: dict, then: str = "done") -> str:
+    return f"[[tool={name} args={json.dumps(arguments)}]] [[text={then}]]"
+
+
+async def used(shop: Workshop, name: str, **arguments):
+    """The call's row, and what the model was told, of a run with one call."""
+    run = await shop.answer(call(name, arguments))
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    (row,) = calls_of(run)
+    (told,) = [message["content"] for message in shop.model.bodies[-1]["messages"] if message["role"] == "tool"][-1:]
+    assert told == said_in(run)[2][1]
+    return row, told
+
+
+GOOD = {
+    "read": ({"path": "a.txt"}, "one"),
+    "write": ({"path": "new.txt", "content": ""}, "created `new.txt` (0 bytes)"),
+    "edit": ({"path": "a.txt", "old_text": "one", "new_text": ""}, "changed 1 place in `a.txt`"),
+    "glob": ({"pattern": "*.txt"}, "a.txt\nlong.txt"),
+    "grep": ({"pattern": "^on"}, "a.txt:1: one"),
+    "apply_patch": ({"input": PATCH}, "updated `a.txt`"),
+    "image": ({"path": "dot.png"}, "dot.png: image/png, 3 x 2 pixels, "),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+async def test_each_tool_does_its_work(workshop: Workshop, files, name):
+    arguments, words = GOOD[name]
+    row, told = await used(workshop, name, **arguments)
+    assert row.status == "finished"
+    assert told.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("read", {"file_path": "a.txt"}, "one"),
+        ("write", {"filePath": "b.txt", "content": "x"}, "created `b.txt`"),
+        ("edit", {"file_path": "a.txt", "old_string": "one", "newText": "two"}, "changed 1 place"),
+        ("image", {"image": "dot.png"}, "dot.png: image/png"),
+    ],
+)
+async def test_names_that_models_were_trained_with_are_understood(workshop: Workshop, files, name, arguments, words):
+    row, told = await used(workshop, name, **arguments)
+    assert row.status == "finished"
+    assert told.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("read", {}, "Missing required parameter: path"),
+        ("read", {"path": "a.txt", "offset": 0}, "`offset`: Input should be greater than or equal to 1"),
+        ("write", {"path": " ", "content": "x"}, "Missing required parameter: path"),
+        ("edit", {"path": "a.txt"}, "Missing required parameter: old_text, new_text"),
+        ("glob", {"pattern": "*", "depth": 3}, "`depth`: Extra inputs are not permitted"),
+        ("grep", {"pattern": "x", "max_matches": "many"}, "`max_matches`: Input should be a valid integer"),
+        ("apply_patch", {"input": ""}, "Missing required parameter: input"),
+        ("image", {"path": 7}, "`path`: Input should be a valid string"),
+    ],
+)
+async def test_bad_parameters_are_told_in_words_and_nothing_runs(workshop: Workshop, files, name, arguments, words):
+    row, told = await used(workshop, name, **arguments)
+    assert (row.status, row.result["details"]) == ("failed", {"code": "invalid_arguments"})
+    assert told.startswith(f"invalid arguments for `{name}`: {words}")
+    assert "It did not run." in told
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("read", {"path": "../../secret"}, "outside the workspace"),
+        ("write", {"path": "a.txt/b", "content": "x"}, "a part of the path is a file"),
+        ("edit", {"path": "a.txt", "old_text": "two", "new_text": "x"}, "does not stand in `a.txt`"),
+        ("glob", {"pattern": "../*"}, "`..` is not allowed"),
+        ("grep", {"pattern": "("}, "unterminated subpattern"),
+        ("apply_patch", {"input": PATCH.replace("-one", "-two")}, "nothing was changed: `a.txt` does not have these lines"),
+        ("image", {"path": "a.txt"}, "`a.txt` is not a PNG, JPEG, GIF or WebP image"),
+        ("image", {"path": "none.png"}, "neither a file of the workspace nor the name of an image"),
+    ],
+)
+async def test_failures_are_told_in_words(workshop: Workshop, files, name, arguments, words):
+    row, told = await used(workshop, name, **arguments)
+    assert row.status == "failed"
+    assert words in told
+
+
+@pytest.mark.parametrize("name", GOOD)
+async def test_a_call_can_be_aborted_half_way(workshop: Workshop, files, hanging, eventually, name):
+    run_pk = workshop.send(call(name, GOOD[name][0]))
+    await eventually(hanging.is_set)
+    runs.request_abort(user=workshop.user, session=workshop.session)
+    run = await workshop.ended(run_pk)
+    assert (run.status, run.reason) == ("aborted", "rpc")
+    (row,) = calls_of(run)
+    assert (row.status, row.result["details"]) == ("failed", {"code": "stopped"})
+    assert said_in(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
+
+
+@pytest.mark.parametrize("name", GOOD)
+async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(workshop: Workshop, files, hanging, settings, name):
+    settings.TOOL_TIMEOUT_SECONDS = 0.1
+    row, told = await used(workshop, name, **GOOD[name][0])
+    assert (row.status, row.result["details"]) == ("failed", {"code": "tool_timeout"})
+    assert told.startswith(f"tool_timeout: `{name}` was stopped after 0.1 s")
+    changes = name in ("write", "edit", "apply_patch")
+    assert ("It may have done part of its work" if changes else "nothing was changed") in told
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read", {"path": "long.txt"}),
+        ("grep", {"pattern": "many"}),
+        ("glob", {"pattern": "many/*"}),
+        (
+            "apply_patch",
+            {"input": "\n".join(["*** Begin Patch", *(f"*** Add File: x/{n}\n+" for n in range(99)), "*** End Patch"])},
+        ),
+    ],
+)
+async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: Workshop, files, settings, name, arguments):
+    settings.TOOL_RESULT_KB = 1
+    (files / "many").mkdir()
+    for number in range(100):
+        (files / "many" / f"file-{number:03}").touch()
+    row, told = await used(workshop, name, **arguments)
+    assert row.status == "finished"
+    assert "bytes the first 716 and the last 308 are shown]" in told
+    assert len(told) < 1200
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (png(2, 2, padding=5 << 20), "an image may have 5.0 MB at most"),
+        (png(9000, 10), "has 9000 x 10 pixels; at most 8000 on either side"),
+        (b"\x89PNG\r\n\x1a\n broken", "is damaged"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not a PNG, JPEG, GIF or WebP image"),
+    ],
+    ids=["bytes", "pixels", "damaged", "svg"],
+)
+async def test_images_that_no_model_takes_are_refused(workshop: Workshop, files, content, words):
+    (files / "odd.png").write_bytes(content)
+    row, told = await used(workshop, "image", path="odd.png")
+    assert row.status == "failed"
+    assert words in told
+    assert not Attachment.objects.exists()
+
+
+async def test_an_image_reaches_the_model_and_the_card_without_its_bytes_in_any_row(workshop: Workshop, files):
+    content = png(4, 4, padding=1 << 20)
+    (files / "large.png").write_bytes(content)
+    row, _ = await used(workshop, "image", path="large.png")
+    kept = Attachment.objects.get()
+    assert (kept.session_id, kept.name, kept.mime_type, kept.is_image) == (workshop.session.pk, "large.png", "image/png", True)
+    assert path_of(kept.sha256).read_bytes() == content
+    block = {"type": "image", "attachmentId": str(kept.pk), "mimeType": "image/png", "name": "large.png", "size": len(content)}
+    assert row.result["content"][1] == block
+    (ended,) = [event.data for event in events_of(row.run) if event.stream == "tool" and event.data["phase"] == "result"]
+    assert ended["result"]["content"][1] == block
+    entry = row.run.entries.get(role="toolResult")
+    assert (entry.content[1], entry.meta["imageIds"]) == (block, [str(kept.pk)])
+    last = workshop.model.bodies[-1]["messages"][-2:]
+    assert [message["role"] for message in last] == ["tool", "user"]
+    words, image = last[1]["content"]
+    assert words["text"] == '[Not written by the user: images that tools returned, in this order: "large.png" of image]'
+    assert image["image_url"]["url"] == f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+
+async def test_the_same_image_twice_is_kept_once(workshop: Workshop, files):
+    await used(workshop, "image", path="dot.png")
+    await used(workshop, "image", path="dot.png")
+    assert Attachment.objects.count() == 1
+
+
+async def test_images_of_several_calls_come_behind_all_results(workshop: Workshop, files):
+    (files / "other.png").write_bytes(png(5, 5))
+    prompt = '[[tool=image args={"path":"dot.png"}]] [[tool=image args={"path":"other.png"} parallel=1]] [[text=done]]'
+    await workshop.answer(prompt)
+    last = workshop.model.bodies[-1]["messages"][-4:]
+    assert [message["role"] for message in last] == ["assistant", "tool", "tool", "user"]
+    assert [part["type"] for part in last[3]["content"]] == ["text", "image_url", "image_url"]
+
+
+async def test_a_secret_of_the_host_does_not_reach_model_or_transcript(workshop: Workshop, files, monkeypatch):
+    monkeypatch.setenv("ACME_API_KEY", "a-secret-of-this-host")
+    (files / "a.txt").write_text("key: a-secret-of-this-host\n")
+    row, told = await used(workshop, "read", path="a.txt")
+    assert told == "key: [redacted]"
+    assert "a-secret" not in json.dumps([row.result, workshop.model.bodies[-1], [event.data for event in events_of(row.run)]])
+
+
+def repeated(times: int, name: str = "read", **arguments) -> str:
+    return " ".join(f"[[tool={name} args={json.dumps(arguments)}]]" for _ in range(times)) + " [[text=done]]"
+
+
+async def test_a_model_in_a_circle_is_warned_then_stopped(workshop: Workshop, files):
+    run = await workshop.answer(repeated(7, path="a.txt"))
+    assert run.status == "completed"
+    results = [text for role, text in said_in(run) if role == "toolResult"]
+    assert results[:3] == ["one"] * 3
+    assert [text.startswith("one\n[repeated: the ") for text in results[3:5]] == [True, True]
+    assert [text.startswith("loop_detected: `read` was called 5 times") for text in results[5:]] == [True, True]
+    assert [row.status for row in calls_of(run)] == ["finished"] * 5 + ["failed"] * 2
+    assert calls_of(run)[5].result["details"] == {"code": "loop_detected", "repeats": 5}
+
+
+async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch):
+    asked = itertools.count(1)
+
+    def lost_at_the_sixth(*args, **options):
+        if next(asked) == 6:
+            raise Unavailable("the database is gone for a moment")
+        return ask_model(*args, **options)
+
+    monkeypatch.setattr(runner, "ask_model", lost_at_the_sixth)
+    run = await workshop.answer(repeated(6, path="a.txt"))
+    results = [text for role, text in said_in(run) if role == "toolResult"]
+    assert (run.status, run.lease_token > 1) == ("completed", True)
+    assert results[5].startswith("loop_detected: `read` was called 5 times")
+
+
+async def test_a_new_message_begins_anew(workshop: Workshop, files):
+    await workshop.answer(repeated(6, path="a.txt"))
+    _, told = await used(workshop, "read", path="a.txt")
+    assert told == "one"
+
+
+async def test_a_copy_of_the_conversation_has_the_images_too(workshop: Workshop, files):
+    row, _ = await used(workshop, "image", path="dot.png")
+    copy = fork_session(workshop.user, workshop.session)
+    entry = TranscriptEntry.objects.get(session=copy, role="toolResult")
+    assert entry.meta["imageIds"] == [entry.content[1]["attachmentId"]]
+    assert Attachment.objects.get(pk=entry.meta["imageIds"][0]).session_id == copy.pk
+    assert entry.meta["imageIds"] != [row.result["content"][1]["attachmentId"]]
+
+
+async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(workshop: Workshop, files, monkeypatch):
+    def full(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(attachments, "store", full)
+    row, told = await used(workshop, "image", path="dot.png")
+    assert row.status == "finished"
+    assert row.result["content"][1] == {"type": "text", "text": "[an image could not be kept]"}
+    assert "dot.png: image/png" in told

@@ -1,0 +1,74 @@
+"""A model that goes in circles is told so, then stopped; one that makes progress is left alone."""
+
+import pytest
+
+from tools_app.loop_guard import CODE, NOTE, POLLING_FACTOR, REFUSE_AFTER, WARN_AFTER, Step, judge, refusal
+
+A, B = {"path": "a"}, {"path": "b"}
+
+
+def read(arguments, text="same", **more):
+    return Step("read", arguments, text, **more)
+
+
+def verdict(steps, arguments=A, **options):
+    opinion = judge("read", arguments, steps, **options)
+    return "refuse" if opinion.refuse else "warn" if opinion.note else "go"
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"), [(0, "go"), (2, "go"), (WARN_AFTER, "warn"), (4, "warn"), (REFUSE_AFTER, "refuse"), (50, "refuse")]
+)
+def test_the_same_call_with_the_same_result_is_warned_about_then_refused(times, expected):
+    assert verdict([read(A)] * times) == expected
+
+
+def test_the_order_of_arguments_does_not_matter():
+    assert verdict([Step("read", {"x": 1, "path": "a"}, "same")] * 5, {"path": "a", "x": 1}) == "refuse"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [read(A, str(n)) for n in range(9)],  # another result each time
+        [read({"path": str(n)}) for n in range(9)],  # another call each time
+        [Step("write", A, "same")] * 9,
+        [step for n in range(9) for step in (read(A), Step("edit", {"n": n}, "changed"))],  # something is done in between
+        [read(A)] * 5 + [read(B), read({"path": "c"})],  # it has gone on to other things
+        [read(A, "one")] * 5 + [read(A, "two")],  # something came of it at last
+    ],
+    ids=["results", "calls", "tools", "progress", "elsewhere", "news"],
+)
+def test_progress_is_no_loop(steps):
+    assert verdict(steps) == "go"
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(2, "go"), (3, "warn"), (5, "refuse")])
+def test_two_calls_in_turn_are_a_loop(rounds, expected):
+    assert verdict([read(A), read(B)] * rounds) == expected
+    assert verdict([read(A), read(B)] * rounds, B) == expected
+
+
+def test_the_guards_own_words_do_not_hide_the_loop():
+    warned = [read(A, f"same\n{NOTE}the {n} calls before …]") for n in (3, 4)]
+    refused = read(A, f"{CODE}: …", is_error=True)
+    assert verdict([read(A)] * 3 + warned) == "refuse"
+    assert verdict([read(A)] * 3 + warned + [refused] * 4) == "refuse"
+
+
+def test_a_failure_and_a_result_in_the_same_words_are_different():
+    assert verdict([read(A), read(A, is_error=True)] * 2 + [read(A)]) == "warn"
+    assert verdict([read(A)] * 4 + [read(A, is_error=True)]) == "go"
+
+
+def test_tools_that_poll_have_more_patience():
+    assert verdict([read(A)] * REFUSE_AFTER, polls=True) == "go"
+    assert verdict([read(A)] * WARN_AFTER * POLLING_FACTOR, polls=True) == "warn"
+    assert verdict([read(A)] * REFUSE_AFTER * POLLING_FACTOR, polls=True) == "refuse"
+
+
+def test_the_refusal_says_what_to_do():
+    result = refusal("read", judge("read", A, [read(A)] * 6))
+    assert result.is_error
+    assert result.details == {"code": "loop_detected", "repeats": 6}
+    assert result.text.startswith("loop_detected: `read` was called 6 times")

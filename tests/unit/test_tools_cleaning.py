@@ -1,0 +1,139 @@
+"""What becomes of a tool's result before anybody reads it: cleaned, without secrets, cut in a way that says so."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clawsite.infra.redact import MARK, host_secrets, redact, without_secrets
+from tools_app.cleaning import EDGE, MAX_IMAGE_BYTES, MAX_IMAGES, Limits, clean, tidy
+from tools_app.definition import ImageBlock, TextBlock, ToolResult, text_result
+
+LIMIT = 1000
+LIMITS = Limits(LIMIT)
+PICTURE = ImageBlock("aGk=", "image/png")
+
+
+def test_control_characters_are_taken_out_everywhere():
+    dirty = ToolResult((TextBlock("a\0b\x1b[31m\tc\r\nd\re\x9b\udce9"),), {"na\0me": ["x\0", {"deep": "\x07"}], "n": 1})
+    assert tidy(dirty, LIMITS) == ToolResult((TextBlock("ab\tc\nd\ne\ufffd"),), {"name": ["x", {"deep": ""}], "n": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b[38;5;196mred\x1b[m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://a.example\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b(Bplain\x1b=", "plain"),
+        ("\x1b[?25l\x1b[2K\x1b[1Gdone", "done"),
+        ("\x9b31mred", "red"),
+        ("\x1bPq#0;2\x1b\\after", "after"),
+        ("\x1b]0;no end, and text", "0;no end, and text"),
+        ("50%\rdone\r\n", "50%\ndone\n"),
+        ("[31m is not an escape", "[31m is not an escape"),
+    ],
+)
+def test_terminal_escapes_go_whole(text, left):
+    assert clean(text) == left
+
+
+@given(st.text())
+def test_cleaned_text_is_clean_and_can_be_stored(text):
+    cleaned = clean(text)
+    cleaned.encode()
+    assert clean(cleaned) == cleaned
+
+
+def test_of_a_long_text_beginning_and_end_are_kept_and_it_says_so():
+    (block,) = tidy(text_result("é" * LIMIT), LIMITS).content
+    head, _, rest = block.text.partition("\n[cut: ")
+    note, _, tail = rest.partition("]\n")
+    assert note == f"of {2 * LIMIT} bytes the first 700 and the last 300 are shown"
+    assert (head, tail) == ("é" * 350, "é" * 150)
+
+
+def test_the_limit_is_for_all_blocks_together_and_images_stay():
+    blocks = (TextBlock("a" * 690), TextBlock("b" * 500), PICTURE, TextBlock("c" * 500), TextBlock("d" * 290))
+    first, second, image, third, last = tidy(ToolResult(blocks), LIMITS).content
+    assert (first, image, last) == (blocks[0], PICTURE, blocks[4])
+    assert second.text.startswith("b" * 10 + "\n[cut: of 1980 bytes")
+    assert third.text == "c" * 10
+
+
+def test_a_block_in_the_middle_of_the_gap_is_left_out():
+    blocks = (TextBlock("a" * 800), TextBlock("gone"), TextBlock("c" * 800))
+    assert len(tidy(ToolResult(blocks), LIMITS).content) == 2
+
+
+@given(st.lists(st.text(max_size=600), max_size=6), st.integers(50, 2000))
+def test_what_is_kept_fits_and_what_fits_is_kept(texts, limit):
+    result = ToolResult(tuple(TextBlock(clean(text)) for text in texts))
+    size = len("".join(block.text for block in result.content).encode())
+    kept = tidy(result, Limits(limit)).content
+    if size <= limit:
+        assert kept == result.content
+    else:
+        assert sum(len(block.text.encode()) for block in kept) <= limit + 100  # and the note
+        assert sum("[cut: of" in block.text for block in kept) == 1
+
+
+def test_megabytes_are_cut_before_they_are_cleaned_and_it_is_said():
+    shown = tidy(text_result("\x1b[0m" * 1_000_000 + "\nthe end"), LIMITS).text
+    assert "characters are left out here]" in shown
+    assert shown.endswith("\nthe end")
+
+
+@pytest.mark.parametrize("shift", range(0, 24, 3))
+def test_no_half_of_a_secret_is_left_where_a_long_text_was_cut(shift):
+    """Behind escapes, of which so little is left that everything that was not cut at first is shown."""
+    secret = "abcdefghijklmnopqrstuvwx"
+    room = LIMIT + 2 * EDGE
+    text = "\x1b[0m" * (room // 4 - 3) + " " * (12 - shift) + secret + "." * (3 * room)
+    shown = tidy(text_result(text), Limits(LIMIT, [secret])).text
+    assert not any(secret[start : start + 6] in shown for start in range(len(secret) - 5))
+
+
+def test_huge_details_are_left_out():
+    assert tidy(text_result("ok", details={"all": "x" * LIMIT}), LIMITS).details.keys() == {"cut"}
+
+
+def test_images_are_bounded_in_size_and_number():
+    large = ImageBlock("A" * (MAX_IMAGE_BYTES // 3 * 4 + 8), "image/png")
+    result = tidy(ToolResult((large, *[PICTURE] * MAX_IMAGES)), LIMITS)
+    assert "is left out: at most 5242880 can be shown" in result.content[0].text
+    assert "is left out: a result has at most 10" in result.content[-1].text
+    assert list(result.content[1:-1]) == [PICTURE] * (MAX_IMAGES - 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("token claw_0a1b2c3d_" + "x" * 43, f"token {MARK}"),
+        ("sk-proj-abcDEF1234567890abcd", MARK),
+        ("ghp_0123456789abcdefghij", MARK),
+        ("password = os.environ['PASSWORD']", "password = os.environ['PASSWORD']"),
+        ("token: str = Field(description='x')", "token: str = Field(description='x')"),
+        ("class='pk-button-primary-large-outline'", "class='pk-button-primary-large-outline'"),
+    ],
+)
+def test_credentials_go_and_source_code_stays(text, left):
+    assert without_secrets(text) == left
+
+
+def test_logs_are_stricter_than_results():
+    assert redact("password = correcthorse") == f"password = {MARK}"
+    assert redact("api_key=sk-proj-abcDEF1234567890abcd") == f"api_key={MARK}"
+
+
+def test_secrets_are_known_by_the_names_of_their_variables():
+    environ = {
+        "OPENAI_API_KEY": "0123456789",
+        "SLACK_TOKEN": "tok-tok-tok",
+        "DB_PASSWORD": "short",
+        "REDIS_URL": "redis://:the%20password@db:6379/0",
+        "HOME_URL": "http://a.example/",
+        "SSH_KEY": "/home/me/.ssh/id",
+        "PATH": "/usr/bin:/bin-of-mine",
+    }
+    assert host_secrets(["named-one", "no"], environ) == ("the password", "tok-tok-tok", "0123456789", "named-one")

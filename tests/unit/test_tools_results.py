@@ -1,0 +1,48 @@
+"""Results made from values: JSON as words and as it is, images by what their bytes say."""
+
+import base64
+
+import pytest
+
+from tools_app.definition import ImageBlock, ToolFailed
+from tools_app.results import MAX_IMAGE_SIDE, image_result, image_result_from_bytes, json_result
+
+GIF = b"GIF89a" + (7).to_bytes(2, "little") + (5).to_bytes(2, "little") + b"\0\0\0"
+
+
+def test_json_is_told_and_kept():
+    result = json_result({"name": "Grüße", "n": 1})
+    assert result.text == '{\n "name": "Grüße",\n "n": 1\n}'
+    assert result.details == {"name": "Grüße", "n": 1}
+
+
+def test_an_image_is_what_its_bytes_say():
+    for result in (
+        image_result_from_bytes(GIF, name="cat.png", details={"path": "x"}),
+        image_result(base64.b64encode(GIF).decode(), name="cat.png", details={"path": "x"}),
+    ):
+        assert result.text == "cat.png: image/gif, 7 x 5 pixels, 13 bytes"
+        assert result.details == {"mimeType": "image/gif", "width": 7, "height": 5, "bytes": 13, "path": "x"}
+        assert result.content[1] == ImageBlock(base64.b64encode(GIF).decode(), "image/gif", "cat.png")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"<svg/>", "not a PNG"),
+        (b"", "not a PNG"),
+        (b"GIF89a", "damaged"),
+        (b"\xff\xd8\xff\xe0", "damaged"),
+        (b"RIFF\0\0\0\0WEBP", "damaged"),
+        (GIF[:6] + (MAX_IMAGE_SIDE + 1).to_bytes(2, "little") + GIF[8:], "8001 x 5 pixels"),
+        (GIF + b"\0" * (5 << 20), "5.0 MB at most"),
+    ],
+)
+def test_other_bytes_are_refused_in_words(content, words):
+    with pytest.raises(ToolFailed, match=words):
+        image_result_from_bytes(content)
+
+
+def test_what_is_no_base64_is_told():
+    with pytest.raises(ToolFailed, match="not valid base64"):
+        image_result("no base64!")

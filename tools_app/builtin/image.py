@@ -1,0 +1,52 @@
+"""The tool image: lets a model look at an image from the workspace, or at one that was attached earlier."""
+
+import asyncio
+
+from pydantic import Field
+
+from clawsite.infra import db
+from sessions_app.attachments import path_of
+from sessions_app.models import Attachment
+from tools_app.builtin.workspace import Workspace
+from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.results import image_result_from_bytes
+
+
+class ImageArgs(ToolArgs):
+    path: str = Field(description="Image file, relative to the workspace; or the name of an image attached in this conversation")
+
+
+@tool("image", args=ImageArgs, read_only=True)
+def make_image(env: ToolEnv) -> Execute[ImageArgs] | None:
+    """Look at an image: PNG, JPEG, GIF or WebP, at most 5 MB and 8000 pixels on either side.
+    Use it for images in the workspace, and for attached ones that are not shown any more."""
+    if not env.takes_images:
+        return None
+    workspace = Workspace(env.workspace) if env.workspace else None
+
+    async def image(args: ImageArgs, call: Call) -> ToolResult:
+        content = await asyncio.to_thread(_in_workspace, workspace, args.path) if workspace else None
+        if content is None:
+            content = await db.read(_attached, env.session_id, args.path)
+        return await asyncio.to_thread(_shown, content, args.path)
+
+    return image
+
+
+def _in_workspace(workspace: Workspace, path: str) -> bytes | None:
+    return workspace.read(path)[0] if workspace.look(path) else None
+
+
+def _shown(content: bytes, path: str) -> ToolResult:
+    return image_result_from_bytes(content, name=path.rsplit("/", 1)[-1] or path, details={"path": path})
+
+
+def _attached(session_id: str, name: str) -> bytes:
+    """The bytes of the newest image of that name in this session."""
+    found = Attachment.objects.filter(session_id=session_id, name=name, is_image=True).order_by("-created_at").first()
+    if found is None:
+        raise ToolFailed(f"`{name}` is neither a file of the workspace nor the name of an image attached in this conversation")
+    try:
+        return path_of(found.sha256).read_bytes()
+    except OSError:
+        raise ToolFailed(f"the attached image `{name}` is not there any more") from None

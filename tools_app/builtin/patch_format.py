@@ -1,0 +1,220 @@
+"""The patch format that OpenAI's models are trained on: read it, and apply its hunks to a file's text. Pure.
+
+    *** Begin Patch
+    *** Update File: path        (or Add File, whose lines all begin with +, or Delete File)
+    *** Move to: new path        (if it is to be moved)
+    @@ a line further up         (as many as it takes to find the place)
+     a line as it is
+    -a line to be taken out
+    +a line to be put in
+    *** End of File              (if the hunk stands at the end)
+    *** End Patch
+
+Nothing is guessed: a place that is not found, or found more than once, is an error that says what to send instead.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+BEGIN, END = "*** Begin Patch", "*** End Patch"
+ADD, DELETE, UPDATE, MOVE, AT_END = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: ", "*** End of File"
+LINE_NUMBERS = re.compile(r"@@ *-\d+")
+LINES_TOLD = 3  # of a place that was not found
+
+
+class BadPatch(Exception):
+    """The patch cannot be read or does not fit; the message is for the model."""
+
+
+@dataclass(slots=True)
+class Hunk:
+    """`old` is looked for behind the `anchors` and replaced by `new`; both have the lines that stay."""
+
+    line: int  # of the patch, to speak about it
+    anchors: list[str] = field(default_factory=list)
+    changes: list[tuple[str, str]] = field(default_factory=list)  # ("+", "-", " " or nothing, text)
+    at_end: bool = False
+
+    @property
+    def old(self) -> list[str]:
+        return [text for sign, text in self.changes if sign != "+"]
+
+
+@dataclass(slots=True)
+class AddFile:
+    path: str
+    lines: list[str] = field(default_factory=list)
+    is_over: bool = False  # an empty line parts it from the next file
+
+    @property
+    def content(self) -> str:
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+@dataclass(slots=True)
+class DeleteFile:
+    path: str
+
+
+@dataclass(slots=True)
+class UpdateFile:
+    path: str
+    move_to: str = ""
+    hunks: list[Hunk] = field(default_factory=list)
+
+
+FileChange = AddFile | DeleteFile | UpdateFile
+
+
+def read_patch(text: str) -> list[FileChange]:
+    lines = text.strip().replace("\r\n", "\n").split("\n")
+    if lines[0].strip() != BEGIN:
+        raise BadPatch(f"the first line must be `{BEGIN}`")
+    if lines[-1].strip() != END:
+        raise BadPatch(f"the last line must be `{END}`")
+    changes: list[FileChange] = []
+    for number, line in enumerate(lines[1:-1], start=2):
+        if line.startswith((ADD, DELETE, UPDATE)):
+            changes.append(_begun(line, number))
+        elif line.startswith("*** ") and not line.startswith((MOVE, AT_END)):
+            raise BadPatch(
+                f"line {number} is `{line}`, which is no part of a patch: use Add File, Delete File, Update File or Move to"
+            )
+        elif changes:
+            _take(changes[-1], line, number)
+        elif line.strip():
+            raise BadPatch(f"line {number} stands before any file: begin with `{UPDATE}path`, `{ADD}path` or `{DELETE}path`")
+    if not changes:
+        raise BadPatch("the patch names no file")
+    for change in changes:
+        if not isinstance(change, UpdateFile):
+            continue
+        for hunk in change.hunks:
+            while hunk.changes and hunk.changes[-1] == ("", ""):
+                hunk.changes.pop()
+        change.hunks = [hunk for hunk in change.hunks if hunk.changes]
+        if not change.hunks and not change.move_to:
+            raise BadPatch(f"the update of `{change.path}` has no changes: put lines that begin with - and + behind an @@ line")
+    return changes
+
+
+def _begun(line: str, number: int) -> FileChange:
+    kinds: dict[str, Callable[[str], FileChange]] = {ADD: AddFile, DELETE: DeleteFile, UPDATE: UpdateFile}
+    prefix = next(each for each in kinds if line.startswith(each))
+    path = line.removeprefix(prefix).strip()
+    if not path:
+        raise BadPatch(f"line {number} names no file")
+    return kinds[prefix](path)
+
+
+def _take(change: FileChange, line: str, number: int) -> None:
+    """One line of the section of a file."""
+    match change:
+        case AddFile():
+            if line and (change.is_over or not line.startswith("+")):
+                raise BadPatch(f"line {number}: every line of the new file `{change.path}` must begin with +, empty ones too")
+            change.is_over = not line
+            change.lines += [line[1:]] if line else []
+        case DeleteFile():
+            if line.strip():
+                raise BadPatch(f"line {number}: nothing may stand behind `{DELETE}{change.path}`")
+        case UpdateFile():
+            _take_update(change, line, number)
+
+
+def _take_update(change: UpdateFile, line: str, number: int) -> None:
+    hunk = change.hunks[-1] if change.hunks else None
+    if line.startswith(MOVE):
+        if hunk or change.move_to:
+            raise BadPatch(f"line {number}: `{MOVE.strip()}` must stand directly behind `{UPDATE}{change.path}`")
+        change.move_to = line.removeprefix(MOVE).strip()
+    elif line.startswith("@@"):
+        if hunk is None or hunk.changes:
+            hunk = Hunk(number)
+            change.hunks.append(hunk)
+        if LINE_NUMBERS.match(line):
+            raise BadPatch(f"line {number}: numbers of lines mean nothing here; write a line of the file behind @@, or nothing")
+        if anchor := line.removeprefix("@@").strip():
+            hunk.anchors.append(anchor)
+    elif line.startswith(AT_END):
+        if hunk is None or not hunk.changes:
+            raise BadPatch(f"line {number}: `{AT_END}` must stand behind the lines of a hunk")
+        hunk.at_end = True
+    elif line[:1] in ("", " ", "+", "-"):
+        if hunk is None:
+            hunk = Hunk(number)
+            change.hunks.append(hunk)
+        if hunk.at_end:
+            raise BadPatch(f"line {number} stands behind `{AT_END}`: begin another hunk with @@")
+        hunk.changes.append((line[:1], line[1:]))  # an empty line has lost its blank on the way, or parts two files
+    else:
+        raise BadPatch(f"line {number} of the patch must begin with a blank, - or +, or be an @@ line: `{line[:80]}`")
+
+
+def apply_hunks(text: str, change: UpdateFile) -> tuple[str, list[int]]:
+    """The new text, and the lines of those hunks that fitted only without regard to blanks at line ends.
+
+    Line ends stay what they are in the file, and so do lines that are not changed, to the byte.
+    """
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    body = text.removeprefix(mark)
+    lines = body.removesuffix("\n").split("\n") if body else []
+    is_open = bool(body) and not body.endswith("\n")  # no line break behind the last line
+    end = "\r" if sum(line.endswith("\r") for line in lines) * 2 > len(lines) - is_open else ""
+    if is_open:
+        lines[-1] += end  # other lines may come to stand behind it
+    bare = [line.removesuffix("\r") for line in lines]
+    result: list[str] = []
+    done, fuzzy = 0, []
+    for hunk in change.hunks:
+        begin, is_exact = _place(hunk, bare, done, change.path)
+        result += lines[done:begin]
+        done = begin
+        for sign, words in hunk.changes:
+            if sign == "+":
+                result.append(words + end)
+            else:
+                result += [] if sign == "-" else [lines[done]]
+                done += 1
+        fuzzy += [] if is_exact else [begin + 1]
+    result += lines[done:]
+    changed = "".join(f"{line}\n" for line in result)
+    return mark + (changed.removesuffix(f"{end}\n") if is_open else changed), fuzzy
+
+
+def _place(hunk: Hunk, lines: Sequence[str], begin: int, path: str) -> tuple[int, bool]:
+    """Where the hunk belongs, at or behind `begin`, and whether its lines stand there exactly."""
+    for anchor in hunk.anchors:
+        found = next((at for at in range(begin, len(lines)) if lines[at].strip() == anchor), None)
+        if found is None:
+            raise BadPatch(f"`{path}` has no line `{anchor}` at or behind line {begin + 1}, as the @@ line of the patch says")
+        begin = found + 1
+    old = hunk.old
+    if not old:
+        return (begin if hunk.anchors else len(lines)), True
+    for is_exact, same in ((True, _same), (False, _same_but_for_blanks)):
+        last = len(lines) - len(old)
+        places = [at for at in ([last] if hunk.at_end else range(begin, last + 1)) if at >= begin and _stands(old, lines, at, same)]
+        if len(places) > 1 and not hunk.anchors:
+            told = ", ".join(str(at + 1) for at in places[:5])
+            raise BadPatch(
+                f"the hunk at line {hunk.line} of the patch fits `{path}` at lines {told}: give more lines around it, or an @@ line"
+            )
+        if places:
+            return places[0], is_exact
+    shown = "\n".join(old[:LINES_TOLD])
+    where = "at its end" if hunk.at_end else f"at or behind line {begin + 1}"
+    raise BadPatch(f"`{path}` does not have these lines {where}; read the file again:\n{shown}")
+
+
+def _stands(old: Sequence[str], lines: Sequence[str], at: int, same: Callable[[str, str], bool]) -> bool:
+    return all(same(wanted, lines[at + number]) for number, wanted in enumerate(old))
+
+
+def _same(wanted: str, line: str) -> bool:
+    return wanted == line
+
+
+def _same_but_for_blanks(wanted: str, line: str) -> bool:
+    return wanted.rstrip() == line.rstrip()
