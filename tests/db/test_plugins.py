@@ -131,7 +131,7 @@ def test_a_factory_that_fails_declines(add):
 def test_hooks_of_enabled_plugins_are_collected(add):
     add("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
     (found,) = sources.plugin_hooks()
-    assert (name, hook.__name__) == ("guard", "stop")
+    assert (found.plugin, found.hook.__name__) == ("guard", "stop")
 
 
 def test_a_plugin_that_was_removed_says_so(add):
