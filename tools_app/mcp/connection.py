@@ -91,10 +91,10 @@ class Connection:
                 await self._connect()
             except asyncio.CancelledError:
                 raise
-            except BaseException as error:
+            except (Exception, BaseExceptionGroup) as error:
                 if (current := asyncio.current_task()) and current.cancelling():
                     raise asyncio.CancelledError from error
-                self._error = self._secrets.redacted(_words(error))
+                self._error = self._told(error)
             finally:
                 self._client = None
                 self._ready.clear()
@@ -217,9 +217,13 @@ class Connection:
     def _call_failed(self, error: Exception) -> str:
         name = self.settings.name
         if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
-            return f"MCP server `{name}` answered with an error: {self._secrets.redacted(plain(str(error), MAX_WORDS))}"
-        why = self._secrets.redacted(_words(error))
-        return f"the connection to MCP server `{name}` broke during the call ({why}). Whether it had an effect is not known."
+            return f"MCP server `{name}` answered with an error: {self._told(error)}"
+        broke = f"the connection to MCP server `{name}` broke during the call ({self._told(error)})"
+        return f"{broke}. Whether it had an effect is not known."
+
+    def _told(self, error: BaseException) -> str:
+        """In words for people and models. First without secrets, then cut: half a secret would not be found."""
+        return plain(self._secrets.redacted(_words(error)), MAX_WORDS)
 
 
 def _progress_to(call: Call) -> ProgressFnT:
@@ -245,11 +249,11 @@ def _explained(error: Exception, program: Program | None) -> Exception:
 
 
 def _words(error: BaseException) -> str:
-    """What happened, of a failure that may be wrapped in groups by the SDK's task groups."""
+    """What happened, of a failure that may be wrapped in groups by the SDK's task groups. Not yet fit to be shown."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     if isinstance(error, Failure | MissingVariable | MCPError):
-        return plain(str(error), MAX_WORDS)
+        return str(error)
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
-    return plain(f"{type(error).__name__}: {error}", MAX_WORDS)
+    return f"{type(error).__name__}: {error}"

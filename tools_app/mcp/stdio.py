@@ -52,7 +52,7 @@ class Program:
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self.over = asyncio.Event()
         self.why = ""
-        self.last_words = ""  # on stderr: mostly what is wrong
+        self.last_words = ""  # on stderr, as they came: mostly what is wrong
 
     def end(self, why: str) -> None:
         self.why = self.why or why
@@ -94,14 +94,14 @@ class Program:
         since, told, left_out = time.monotonic(), 0, 0
         while piece := await self._stderr.read(64 * 1024):
             for line in piece.decode(errors="replace").splitlines():
-                if not (words := self._launch.redacted(line.strip()[:LOGGED_LINE])):
+                if not (words := line.strip()[: 4 * LOGGED_LINE]):
                     continue
                 self.last_words = words
                 if time.monotonic() - since > 60:
                     since, told = time.monotonic(), 0
                 told += 1
                 if told <= LOGGED_LINES:
-                    log.info("MCP server %s says: %s", self._launch.name, words)
+                    log.info("MCP server %s says: %s", self._launch.name, self._launch.redacted(words)[:LOGGED_LINE])
                 else:
                     left_out += 1
         if left_out:
