@@ -9,7 +9,7 @@ from agents.models import Agent, MemoryFile
 from agents.workspace import workspace_of
 from sessions_app import runs
 from tests.workshop import Workshop, calls_of, said_in
-from tools_app import registry
+from tools_app import sources
 
 
 def asks(name: str, **arguments) -> str:
@@ -108,7 +108,7 @@ async def test_a_search_that_takes_too_long_is_stopped_in_words(workshop: Worksh
     (workspace(workshop.user) / "MEMORY.md").write_text("lobster")
     held, read = threading.Event(), notes.read_note
     monkeypatch.setattr(notes, "read_note", lambda files, path: held.wait(20) and read(files, path))
-    known = registry.installed().tools
+    known = sources.current().tools
     hasty = replace(known["memory_search"], factory=replace(known["memory_search"].factory, timeout_s=0.2))
     monkeypatch.setitem(known, "memory_search", hasty)
     (stopped,) = await results(workshop, asks("memory_search", query="lobster"))

@@ -11,7 +11,6 @@ from tests.outside import drip, forever, site
 from tests.workshop import Workshop, calls_of, said_in
 from tools_app import policies
 from tools_app.builtin import web
-from tools_app.wrappers import MAX_RESULT_BYTES
 
 
 @pytest.fixture
@@ -104,7 +103,7 @@ async def test_a_huge_page_is_cut_and_stays_in_its_envelope(shop: Workshop):
         run = await shop.answer(asks("web_fetch", f'"url":"{there.url}","max_chars":9999999'))
     (call,) = calls_of(run)
     text = call.result["content"][0]["text"]
-    assert len(text.encode()) <= MAX_RESULT_BYTES
+    assert len(text.encode()) <= 100 * 1024
     assert "<<<end of outside" in text
     assert "characters are shown]" in text
     assert call.result["details"]["truncated"] is True

@@ -22,13 +22,17 @@ def checked_by_schema(schema: dict[str, Any]) -> Check:
         return Draft202012Validator(schema)  # tidied: nothing in it refers to anything
 
     def check(arguments: dict[str, Any]) -> dict[str, Any]:
-        faults = []
+        faults: list[tuple[str, str]] = []
+        missing: dict[str, None] = {}
         for error in validator().iter_errors(arguments):
-            faults.append((".".join(map(str, error.absolute_path)), error.message[:MAX_WORDS]))
+            if error.validator == "required" and not error.absolute_path:
+                missing |= dict.fromkeys(name for name in error.validator_value if name not in arguments)
+            else:
+                faults.append((".".join(map(str, error.absolute_path)), error.message[:MAX_WORDS]))
             if len(faults) == MAX_FAULTS:
                 break
-        if faults:
-            raise BadArguments(faults)
+        if faults or missing:
+            raise BadArguments(faults, list(missing))
         return arguments
 
     return check
