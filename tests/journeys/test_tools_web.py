@@ -65,7 +65,7 @@ async def test_without_an_engine_the_model_is_not_offered_a_search(shop: Worksho
     ("tool", "arguments", "words"),
     [
         ("web_fetch", '"url":"http://h/","max_chars":1', "`max_chars`"),
-        ("web_fetch", '"address":"http://h/"', "`url`: Field required"),
+        ("web_fetch", '"address":"http://h/"', "Missing required parameter: url"),
         ("web_search", '"query":"q","count":50', "`count`"),
     ],
 )
