@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from agents import prepare, runner
-from agents.failover import ask_model
 from agents.models import Agent
 from agents.workspace import workspace_of
 from clawsite.infra.errors import Unavailable
@@ -284,15 +283,16 @@ async def test_a_model_in_a_circle_is_warned_then_stopped(workshop: Workshop, fi
     assert calls_of(run)[5].result["details"] == {"code": "loop_detected", "repeats": 5}
 
 
-async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch):
-    asked = itertools.count(1)
+@pytest.mark.parametrize("step", ["ask_model", "steps_taken"], ids=["before the answer", "before the call"])
+async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch, step):
+    really, times = getattr(runner, step), itertools.count(1)
 
     def lost_at_the_sixth(*args, **options):
-        if next(asked) == 6:
+        if next(times) == 6:
             raise Unavailable("the database is gone for a moment")
-        return ask_model(*args, **options)
+        return really(*args, **options)
 
-    monkeypatch.setattr(runner, "ask_model", lost_at_the_sixth)
+    monkeypatch.setattr(runner, step, lost_at_the_sixth)
     run = await workshop.answer(repeated(6, path="a.txt"))
     results = [text for role, text in said_in(run) if role == "toolResult"]
     assert (run.status, run.lease_token > 1) == ("completed", True)

@@ -353,41 +353,31 @@ def test_a_link_that_appears_just_before_the_move_is_moved_not_followed(root, ou
     assert untouched(outside)
 
 
-def test_a_directory_that_turns_into_a_link_and_back_lets_no_deletion_or_move_out(root, outside):
-    """Names that exist on both sides: only what is inside may go."""
-    inside, stop = root / "dir", threading.Event()
-    inside.mkdir()
+@pytest.mark.parametrize("change", ["delete", "move away", "move there"])
+def test_a_directory_that_turns_into_a_link_at_the_last_moment_leads_nowhere(root, outside, monkeypatch, change):
+    """Between the look at the file and the change to it; the names are the same on both sides."""
+    (root / "sub" / "secret.txt").write_text("ours")
+    call = "unlink" if change == "delete" else "link"
+    really = getattr(os, call)
 
-    def swap():
-        while not stop.is_set():
-            with suppress(OSError):
-                inside.rename(root / "kept")
-                inside.symlink_to(outside)
-                inside.unlink()
-                (root / "kept").rename(inside)
+    def swapped(*args, **where):
+        if not (root / "kept").exists():
+            (root / "sub").rename(root / "kept")
+            (root / "sub").symlink_to(outside)
+        really(*args, **where)
 
-    swapping = threading.Thread(target=swap)
-    swapping.start()
-    try:
-        for _ in range(300):
-            with suppress(ToolFailed, OSError):
-                Workspace(root).write("dir/secret.txt", b"ours")
-            seen = Workspace(root).look("a.txt")
-            with suppress(ToolFailed, OSError):
-                Workspace(root).move("a.txt", "dir/moved.txt", unchanged_since=seen)
-            for name, back in (("dir/secret.txt", ""), ("dir/moved.txt", "a.txt")):
-                with suppress(ToolFailed, OSError):
-                    if there := Workspace(root).look(name):
-                        if back:
-                            Workspace(root).move(name, back, unchanged_since=there)
-                        else:
-                            Workspace(root).delete(name, unchanged_since=there)
-            if Workspace(root).look("a.txt") is None:
-                (root / "a.txt").write_text("inside")
-            assert untouched(outside)
-    finally:
-        stop.set()
-        swapping.join()
+    monkeypatch.setattr(os, call, swapped)
+    match change:
+        case "delete":
+            deletes(root, "sub/secret.txt")
+        case "move away":
+            moves(root, "sub/secret.txt", "here.txt")
+            assert (root / "here.txt").read_text() == "ours"
+        case "move there":
+            moves(root, "a.txt", "sub/there.txt")
+            assert (root / "kept" / "there.txt").read_text() == "inside"
+    assert untouched(outside)
+    assert (root / "kept" / "secret.txt").exists() == (change == "move there")
 
 
 def test_files_over_the_limit_are_neither_read_nor_written(root, monkeypatch):
