@@ -134,7 +134,8 @@ def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
         for entry in getattr(rule, name):
             if entry.endswith("*") and kind_of(entry, plugins) == "unknown":
                 yield Finding(name, _("“%(entry)s” fits no tool there is") % {"entry": entry}, "warning")
-    if only_plugins(rule.allow, known.plugin_names):
+    # The lists of a sandbox and of subagents are taken at their word, also where they name plugins only.
+    if rule.scope in (GLOBAL, AGENT, GROUP) and only_plugins(rule.allow, known.plugin_names):
         words = _(
             "this allow list names only plugins, so it is ignored, or it would take every other tool away; use “also allow” to add"
         )

@@ -275,6 +275,12 @@ def test_3_4_a_subagent_is_told_by_the_part_subagent_of_its_session_key(key, is_
         ask={"sandboxed": True},
     ),
     Case(
+        "3.3 decided: a sandbox's list of plugins only is taken at its word",
+        (FULL, RuleRow("sandbox", allow=("msteams",))),
+        exactly={"msteams_post", "msteams_read", "image"},
+        ask={"sandboxed": True},
+    ),
+    Case(
         "3.3 an agent's sandbox row takes the place of the one for all",
         (FULL, RuleRow("sandbox", allow=("read",)), RuleRow("sandbox", "main", deny=("exec",))),
         exactly=ALL - {"exec"},
