@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -9,6 +10,7 @@ from tools_app.policy.catalog import NATIVE_NAMES
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.policy_checks import checked_rule
 from tools_app.registry import Registry
 
 PLUGIN_TOOLS = ("msteams_post", "msteams_read", "weather_today")
@@ -87,3 +89,9 @@ GROUPS = {
     "group:openclaw": NATIVE_NAMES,  # "all native tools"
     "group:plugins": set(PLUGIN_TOOLS),
 }
+
+
+def saving(**fields) -> RuleRow:
+    """What saving makes of a row; the plugins of these cases stand in for those it would look up in the database."""
+    with patch("tools_app.policy_checks.known_tools", lambda: Registry({}, frozenset(PLUGINS))):
+        return checked_rule(**fields)

@@ -18,7 +18,7 @@ NOTHING = PolicyRules(1)
 @pytest.fixture(autouse=True)
 def with_plugins(monkeypatch):
     """All tools of ours, and the plugins acme and weather."""
-    monkeypatch.setattr("tools_app.registry.installed", lambda: EVERY_TOOL)
+    monkeypatch.setattr(policy_checks, "known_tools", lambda: EVERY_TOOL)
     assert set(PLUGINS) < set(EVERY_TOOL.plugin_names)
 
 

@@ -23,13 +23,13 @@ from tests.policy_cases import (
     check,
     everybody,
     in_group,
+    saving,
     verdict_of,
 )
 from tools_app.definition import ToolArgs, ToolEnv, text_result, tool
 from tools_app.policy.matcher import Opinion
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.policy_checks import checked_rule
 from tools_app.registry import Registry
 from tools_app.toolset import build_toolset
 
@@ -299,7 +299,7 @@ SENSELESS = {
 @pytest.mark.parametrize("fields", SENSELESS.values(), ids=SENSELESS)
 def test_decided_what_means_nothing_is_refused_at_saving_and_opens_nothing_at_run_time(fields):
     with pytest.raises(InvalidRequest):
-        checked_rule(**fields)
+        saving(**fields)
     lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
     row = RuleRow(**{"profile": "full"} | fields | lists)
     assert verdict_of([row]).kept == ()
@@ -308,6 +308,6 @@ def test_decided_what_means_nothing_is_refused_at_saving_and_opens_nothing_at_ru
 @pytest.mark.parametrize("entry", ["reed", "group:files", "group:*", "", "*d"])
 def test_decided_a_deny_entry_that_means_nothing_changes_nothing(entry):
     with pytest.raises(InvalidRequest):
-        checked_rule(scope="global", deny=[entry])
+        saving(scope="global", deny=[entry])
     assert set(verdict_of([everybody(deny=(entry,))]).kept) == ALL
     assert [effect for effect, _rule, _row in Opinion(allow=("read",), deny=(entry,)).judge(TOOLS[:1])] == ["allow"]

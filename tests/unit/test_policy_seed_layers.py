@@ -7,10 +7,23 @@ Where the manual leaves something open, the case says what was decided.
 import pytest
 
 from sessions_app.keys import parse_key
-from tests.policy_cases import ALL, ANYWHERE, FULL, GROUPS, Case, agent, cases, check, everybody, in_group, telegram, verdict_of
+from tests.policy_cases import (
+    ALL,
+    ANYWHERE,
+    FULL,
+    GROUPS,
+    Case,
+    agent,
+    cases,
+    check,
+    everybody,
+    in_group,
+    saving,
+    telegram,
+    verdict_of,
+)
 from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
 from tools_app.policy.rules import RuleRow
-from tools_app.policy_checks import checked_rule
 
 # 3.4
 
@@ -202,7 +215,7 @@ def test_3_4_without_a_star_the_group_itself_comes_last():
 
 @pytest.mark.parametrize("written", ["anna", "Anna", "@anna", " ANNA "])
 def test_3_4_decided_a_sender_is_compared_in_lower_case_without_the_at_sign(written):
-    row = checked_rule(scope="group", channel="telegram", group="-1", sender=written, deny=["exec"])
+    row = saving(scope="group", channel="telegram", group="-1", sender=written, deny=["exec"])
     for known in ("anna", "@Anna"):
         assert verdict_of([FULL, row], **telegram("-1", username=known)).refused_by("exec").layer == "group"
 
