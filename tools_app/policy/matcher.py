@@ -97,23 +97,31 @@ class Opinion:
 
     def judge(self, tools: Iterable[ToolFacts]) -> Iterator[Judgement]:
         """For each tool the effect, the rule behind it, the row it stands in. `none`: nothing here is for or against it."""
-        # Lists made ready once for all tools, names ready in ToolFacts.keys: 60 tools take 0.55 ms instead of 1.8.
-        always, deny, allow, also = ready(self.always_deny), ready(self.deny), ready(self.allow), ready(self.also)
+        # Lists made ready once for all tools, empty ones left out, names ready in ToolFacts.keys: 60 tools in nine layers
+        # take 0.5 ms instead of 1.8.
+        lists = [(ready(entries).find, effect, words, row) for entries, effect, words, row in self._lists() if entries]
         before = f"{self.source}: " if self.source else ""
-        unnamed: Judgement = ("deny", f"{before}no allow entry matches", self.row)
-        if self.ignored:
-            unnamed = ("none", f"{before}allow list ignored, as it names only plugins", self.row)
-        elif not self.allow:
-            unnamed = ("none", f"{before}no limit", self.row)
-        limits = bool(self.allow) and not self.ignored
+        unnamed = self._unnamed(before)
         for tool in tools:
-            if (entry := always.find(tool)) is not None:
-                yield "deny", f"{before}deny entry `{entry}`", ""
-            elif (entry := deny.find(tool)) is not None:
-                yield "deny", f"{before}deny entry `{entry}`", self.row
-            elif limits and (entry := allow.find(tool)) is not None:
-                yield "allow", f"{before}allow entry `{entry}`", self.row
-            elif limits and (entry := also.find(tool)) is not None:
-                yield "allow", f"{before}also allow entry `{entry}`", self.also_row
+            for find, effect, words, row in lists:
+                if (entry := find(tool)) is not None:
+                    yield effect, f"{before}{words} `{entry}`", row
+                    break
             else:
                 yield unnamed
+
+    def _lists(self) -> Iterator[tuple[tuple[str, ...], Effect, str, str]]:
+        """In the order in which they are asked: entries, effect of one that fits, its name, its row."""
+        yield self.always_deny, "deny", "deny entry", ""
+        yield self.deny, "deny", "deny entry", self.row
+        if self.allow and not self.ignored:
+            yield self.allow, "allow", "allow entry", self.row
+            yield self.also, "allow", "also allow entry", self.also_row
+
+    def _unnamed(self, before: str) -> Judgement:
+        """Of a tool that no list names."""
+        if self.ignored:
+            return "none", f"{before}allow list ignored, as it names only plugins", self.row
+        if not self.allow:
+            return "none", f"{before}no limit", self.row
+        return "deny", f"{before}no allow entry matches", self.row
