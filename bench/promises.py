@@ -35,6 +35,9 @@ class Promise:
 ONE, FIFTY, WATCHED = "one_session", "sessions_50", "clients_300"
 
 PROMISES = (
+    Promise("policy", ("evaluate", "p99"), "tool policy, 60 tools × 9 layers, 500 rows: p99", "ms", 2),
+    Promise("policy", ("authorize", "p50"), "… one call at the door", "ms"),
+    Promise("policy", ("tool set", "p99"), "… a run's tool set, with reading the rules: p99", "ms", 3),
     Promise("coldstart", ("start_to_connect_s",), "process start → first accepted connect", "s", 3, openclaw=12.4),
     Promise("coldstart", ("start_to_first_run_done_s",), "process start → first run finished", "s", openclaw=16.7),
     Promise("coldstart", ("memory_idle", "pss_mb"), "idle memory, all processes (PSS)", "MB", 250, openclaw=1093),

@@ -7,7 +7,7 @@
 
 First what the machine does without us, then the suites. Exit code 1 when a promise is not kept. Other suites (http, faults,
 crash, approval) and other gateways: python -m bench.gateway --help. Queues: python -m bench.queue_bench --help.
-Pages in a browser: python -m bench.browser --help.
+Pages in a browser: python -m bench.browser --help. The tool policy: python -m bench.policy_bench --help.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import calibration, report
+from bench import calibration, policy_bench, report
 from bench.gateway.client import wait_until_up
 from bench.gateway.figures import Result
 from bench.gateway.options import Options
@@ -31,6 +31,7 @@ from bench.installation import TOKEN, Installation
 
 # Only the levels that a promise names, and one for comparison. `methods` is last: its 10,000 sessions stay in the store.
 LEVELS: dict[str, list[int] | None] = {
+    "policy": None,
     "coldstart": None,
     "connect": None,
     "overhead": None,
@@ -38,6 +39,7 @@ LEVELS: dict[str, list[int] | None] = {
     "fanout": [1, 300],
     "methods": [10, 10_000],
 }
+RUN_HERE = {"policy": policy_bench.suite, **SUITES}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -57,7 +59,7 @@ def measure_suite(name: str, opt: Options, repeat: int, tell: Callable[[str], No
     results = []
     for turn in range(1, repeat + 1):
         began = time.time()
-        results.append(asyncio.run(SUITES[name](opt)))
+        results.append(asyncio.run(RUN_HERE[name](opt)))
         tell(f"{name} {turn} of {repeat}: {time.time() - began:.0f} s; {report.disturbance(results[-1:])}")
     return results
 
@@ -72,9 +74,10 @@ def measure(given: argparse.Namespace, tell: Callable[[str], None]) -> Result:
         opt.helper_pids = installation.open()
         floor = asyncio.run(calibration.measure(opt.llm))
         print(report.calibration_lines(floor), flush=True)
-        if "coldstart" in wanted:
-            results["coldstart"] = measure_suite("coldstart", opt, given.repeat, tell)
-        if rest := [name for name in wanted if name != "coldstart"]:
+        alone = ("policy", "coldstart")  # while no gateway runs
+        for name in [name for name in wanted if name in alone]:
+            results[name] = measure_suite(name, opt, given.repeat, tell)
+        if rest := [name for name in wanted if name not in alone]:
             opt.pids = installation.launcher.start()
             try:
                 asyncio.run(wait_until_up(opt))

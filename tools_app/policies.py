@@ -20,6 +20,7 @@ from tools_app.policy.rules import PLACE, PolicyRules, RuleRow
 from tools_app.policy_checks import checked_rule
 from tools_app.sources import known_tools
 
+LONGEST_CHANGE = 300  # characters, as the column has
 # A new installation: the default agent may code, any other one can ask for its status.
 FIRST_RULES = (RuleRow("global", profile="minimal"), RuleRow("agent", "main", profile="coding"))
 
@@ -49,7 +50,7 @@ def rules_at(number: int) -> PolicyRules:
 def save_policy(*, changed_by: User | None = None, expected_version: int | None = None, **fields: Any) -> ToolPolicy:
     """Create or replace the policy of one place (fields of `RuleRow`). With `expected_version`, only if nothing changed since."""
     rule = checked_rule(**fields)
-    number = _next_number(expected_version)
+    number = next_number(expected_version)
     values = rule.to_json()
     place = {name: values.pop(name) for name in PLACE}
     policy, _created = ToolPolicy.objects.update_or_create(**place, defaults=values)
@@ -60,7 +61,7 @@ def save_policy(*, changed_by: User | None = None, expected_version: int | None 
 @transaction.atomic
 def delete_policy(*, changed_by: User | None = None, expected_version: int | None = None, **place: Any) -> None:
     """Take a policy away. Without the global one, agents that have no profile are minimal."""
-    number = _next_number(expected_version)
+    number = next_number(expected_version)
     row = RuleRow(**place)
     deleted, _by_model = ToolPolicy.objects.filter(**{name: getattr(row, name) for name in PLACE}).delete()
     if not deleted:
@@ -83,7 +84,7 @@ def replace_policies(rows: Iterable[RuleRow], *, changed_by: User | None = None,
 
 @transaction.atomic
 def _replace_all(rows: Iterable[RuleRow], change: str, changed_by: User | None, expected_version: int | None) -> int:
-    number = _next_number(expected_version)
+    number = next_number(expected_version)
     ToolPolicy.objects.all().delete()
     ToolPolicy.objects.bulk_create([ToolPolicy(**row.to_json()) for row in rows])
     _publish(number, changed_by, change)
@@ -97,8 +98,8 @@ def broken_tests(rules: PolicyRules) -> list[Broken]:
     return broken(expectations, rules, known.nameable, known.plugin_names)
 
 
-def _next_number(expected_version: int | None) -> int:
-    """The number of the version to come. Holds every other change off until this transaction ends."""
+def next_number(expected_version: int | None) -> int:
+    """The number of the version to come. Holds every other change off until the caller's transaction ends."""
     # The first version is the lock, because it is there for good; SQLite's IMMEDIATE transactions need none.
     PolicyVersion.objects.select_for_update().order_by("number").first()
     number = current_rules().version
@@ -117,12 +118,13 @@ def _publish(number: int, changed_by: User | None, change: str) -> None:
     if faults := broken_tests(rules):
         raise InvalidRequest(" ".join(broken_words(fault) for fault in faults))
     PolicyVersion.objects.create(
-        number=number, created_at=clock.now(), changed_by=changed_by, change=change, snapshot=rules.snapshot()
+        number=number, created_at=clock.now(), changed_by=changed_by, change=change[:LONGEST_CHANGE], snapshot=rules.snapshot()
     )
 
 
 def broken_words(fault: Broken) -> str:
-    who = fault.agent + (f" ({fault.provider})" if fault.provider else "")
+    with_what = ", ".join(filter(None, (fault.provider, fault.where)))
+    who = fault.agent + (f" ({with_what})" if with_what else "")
     facts = {"test": fault.expectation.name, "agent": who, "tool": fault.tool, "why": fault.why}
     return _("Policy test “%(test)s” would fail: %(tool)s for %(agent)s is %(why)s.") % facts
 
@@ -136,6 +138,6 @@ def install_policies(*, apps: Apps = global_apps, using: str = DEFAULT_DB_ALIAS,
     with transaction.atomic(using=using):
         if version.objects.using(using).exists():
             return
-        policy.objects.using(using).bulk_create([policy(**rule.to_json()) for rule in FIRST_RULES])
+        policy.objects.using(using).bulk_create([policy(**rule.brief()) for rule in FIRST_RULES])
         snapshot = PolicyRules(1, FIRST_RULES).snapshot()
         version.objects.using(using).create(number=1, created_at=clock.now(), snapshot=snapshot)

@@ -14,8 +14,8 @@ from clawsite.infra.errors import InvalidRequest
 from tools_app.policy.catalog import PROFILES
 from tools_app.policy.chain import evaluate
 from tools_app.policy.expectations import ANY_OTHER
-from tools_app.policy.layers import sender_key
-from tools_app.policy.matcher import kind_of, normalise, only_plugins, ready
+from tools_app.policy.layers import ANY, provider_profile_policy, sender_key
+from tools_app.policy.matcher import GROUP_PREFIX, kind_of, normalise, only_plugins, ready
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, LISTS, PLACE, SANDBOX, SCOPES, SUBAGENT, PolicyRules, RuleRow
 from tools_app.registry import Registry
@@ -24,6 +24,7 @@ from tools_app.sources import known_tools
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PROVIDER = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._:/@-]*)?")
 LONGEST_LIST = 500  # entries; a row is read by people
+LONGEST = {"provider": 200, "group": 200, "sender": 200}  # characters, as the columns have
 
 # The fields that a place has besides its scope; any other must be empty.
 FIELDS = {
@@ -101,6 +102,10 @@ def _faults_of_place(rule: RuleRow) -> Iterator[Finding]:
             "provider",
             _("“%(provider)s” is neither a provider, as `openai`, nor a model, as `openai/gpt-5`") % {"provider": rule.provider},
         )
+    for name, most in LONGEST.items():
+        value = getattr(rule, name)
+        if len(value) > most or not value.isprintable():
+            yield Finding(name, _("at most %(most)d characters that can be seen") % {"most": most})
     if rule.scope == GROUP:
         if not SLUG.fullmatch(rule.channel):
             yield Finding("channel", _("a group rule names its channel, such as `telegram`"))
@@ -113,7 +118,8 @@ def _fault_of_entry(entry: str, known: Registry) -> str:
         return _("an entry is blank")
     if "*" in entry[:-1]:
         return _("entry “%(entry)s”: `*` may only stand at the end") % {"entry": entry}
-    if not entry.endswith("*") and not known.knows(entry):
+    # A pattern may wait for its tools. There are no patterns of groups.
+    if not known.knows(entry) and (not entry.endswith("*") or entry.startswith(GROUP_PREFIX)):
         return _("entry “%(entry)s” is no tool, group or plugin; a group is written `group:fs`, a family of tools `sessions_*`") % {
             "entry": entry
         }
@@ -128,7 +134,8 @@ def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
         for entry in getattr(rule, name):
             if entry.endswith("*") and kind_of(entry, plugins) == "unknown":
                 yield Finding(name, _("“%(entry)s” fits no tool there is") % {"entry": entry}, "warning")
-    if only_plugins(rule.allow, known.plugin_names):
+    # The lists of a sandbox and of subagents are taken at their word, also where they name plugins only.
+    if rule.scope in (GLOBAL, AGENT, GROUP) and only_plugins(rule.allow, known.plugin_names):
         words = _(
             "this allow list names only plugins, so it is ignored, or it would take every other tool away; use “also allow” to add"
         )
@@ -136,7 +143,14 @@ def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
         return
     if rule.also_allow and rule.profile == "full":
         yield Finding("also_allow", _("the profile full allows everything already"), "warning")
-    yield from _never_fires(rule, rules.with_row(rule), known)
+    if rule.scope == GROUP and not rule.sender and rules.group_row(rule.channel, rule.group, ANY):
+        yield Finding("group", _("this row is never asked: the one for sender `*` of the same group comes before it"), "warning")
+        return
+    after = rules.with_row(rule)
+    if rule.also_allow and rule.provider and not any(provider_profile_policy(case, after) for case in cases_of(rule, after, ())):
+        yield Finding("also_allow", _("“also allow” adds to a profile, and there is none for this model"), "warning")
+        return
+    yield from _never_fires(rule, after, known)
 
 
 def _never_fires(rule: RuleRow, rules: PolicyRules, known: Registry) -> Iterator[Finding]:

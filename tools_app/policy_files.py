@@ -1,7 +1,8 @@
 """The policy as a YAML file: the same rows, to keep beside other configuration, to compare and to bring back."""
 
 import difflib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.db import transaction
 from clawsite.accounts.models import User
 from clawsite.infra.errors import InvalidRequest
 from tools_app.models import PolicyTest
-from tools_app.policies import current_rules, replace_policies
+from tools_app.policies import current_rules, next_number, replace_policies
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import LISTS, PLACE, PolicyRules, RuleRow
 from tools_app.policy_checks import normal_form
@@ -19,6 +20,8 @@ HEAD = """# Tool policy. `claw policy diff FILE` shows what importing it would c
 """
 FIELDS = {*PLACE, "profile", *LISTS}
 FLAGS = ("sandboxed", "subagent")
+LONGEST = {"name": 120, "expected": 16, "tool": 200, "agent": 64, "provider": 200, "channel": 64, "group": 200, "sender": 200}
+KEPT_TAGS = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +47,24 @@ def read_file(text: str) -> PolicyFile:
     """InvalidRequest in words for whatever is not a policy file; whether its rows make sense is looked at when they are saved."""
     import yaml
 
+    class Loader(yaml.SafeLoader):
+        """Ids and names stay as they are written: `+4915` is no number, `no` no answer, `2026-01-01` no day."""
+
+        yaml_implicit_resolvers = {
+            first: [(tag, pattern) for tag, pattern in known if tag in KEPT_TAGS]
+            for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, Loader)  # noqa: S506  a SafeLoader that knows less
     except yaml.YAMLError as error:
         raise InvalidRequest(f"this is not YAML: {error}") from None
     if not isinstance(data, dict) or not set(data) <= {"policies", "tests"}:
         raise InvalidRequest("a policy file has the keys `policies` and `tests`, each a list")
     rows = [_row(each, number) for number, each in enumerate(_list(data, "policies"), 1)]
     tests = [_test(each, number) for number, each in enumerate(_list(data, "tests"), 1)]
+    if twice := sorted(name for name, times in Counter(test.name for test in tests).items() if times > 1):
+        raise InvalidRequest(f"these tests stand there twice: {', '.join(twice)}")
     return PolicyFile(tuple(rows), tuple(tests))
 
 
@@ -64,6 +77,7 @@ def differences(file: PolicyFile) -> str:
 @transaction.atomic
 def import_file(file: PolicyFile, *, changed_by: User | None = None, expected_version: int | None = None) -> int:
     """Put the file in the place of everything there is, tests first: its rows must pass them; -> the new version."""
+    next_number(expected_version)  # before anything is touched, so that a second import waits for the first
     PolicyTest.objects.all().delete()
     PolicyTest.objects.bulk_create(
         [PolicyTest(**{name: getattr(test, name) for name in (*Expectation.WORDS, *FLAGS)}) for test in file.tests]
@@ -79,21 +93,34 @@ def _list(data: dict[str, Any], name: str) -> Sequence[Any]:
 
 
 def _row(data: Any, number: int) -> RuleRow:
-    _only(data, FIELDS, f"policy {number}")
+    what = f"policy {number}"
+    _only(data, FIELDS, what)
+    lists = {}
     for name in LISTS:
-        if not isinstance(data.get(name, []), list):
-            raise InvalidRequest(f"policy {number}: `{name}` is a list")
-    return normal_form(**{**data, **{name: [str(entry) for entry in data.get(name, [])] for name in LISTS}})
+        lists[name] = data.get(name) or []
+        if not isinstance(lists[name], list):
+            raise InvalidRequest(f"{what}: `{name}` is a list")
+        if not all(isinstance(entry, str | None) for entry in lists[name]):
+            raise InvalidRequest(f"{what}: `{name}` is a list of words")
+        lists[name] = [entry or "" for entry in lists[name]]
+    return normal_form(**_words(data, (*PLACE, "profile"), what), **lists)
 
 
 def _test(data: Any, number: int) -> Expectation:
-    _only(data, {*Expectation.WORDS, *FLAGS}, f"test {number}")
-    if missing := {"name", "expected", "tool"} - set(data):
-        raise InvalidRequest(f"test {number} lacks {', '.join(sorted(missing))}")
-    if data["expected"] not in PolicyTest.Expected.values:
-        raise InvalidRequest(f"test {number}: `expected` is one of {', '.join(PolicyTest.Expected.values)}")
-    values: dict[str, Any] = {name: str(data.get(name, "")) for name in Expectation.WORDS}
-    return Expectation(**values | {name: bool(data.get(name, False)) for name in FLAGS})
+    what = f"test {number}"
+    _only(data, {*Expectation.WORDS, *FLAGS}, what)
+    words = _words(data, Expectation.WORDS, what)
+    if missing := [name for name in ("name", "expected", "tool") if not words[name]]:
+        raise InvalidRequest(f"{what} lacks {', '.join(missing)}")
+    if words["expected"] not in PolicyTest.Expected.values:
+        raise InvalidRequest(f"{what}: `expected` is one of {', '.join(PolicyTest.Expected.values)}")
+    for name, value in words.items():
+        if len(value) > LONGEST[name]:
+            raise InvalidRequest(f"{what}: `{name}` has more than {LONGEST[name]} characters")
+    flags: dict[str, Any] = {name: str(data.get(name) or "false").lower() for name in FLAGS}
+    if wrong := [name for name, value in flags.items() if value not in ("true", "false")]:
+        raise InvalidRequest(f"{what}: `{wrong[0]}` is true or false")
+    return Expectation(**words, **{name: value == "true" for name, value in flags.items()})
 
 
 def _only(data: Any, known: set[str], what: str) -> None:
@@ -101,6 +128,13 @@ def _only(data: Any, known: set[str], what: str) -> None:
         raise InvalidRequest(f"{what} is not a mapping")
     if unknown := set(map(str, data)) - known:
         raise InvalidRequest(f"{what} has unknown fields: {', '.join(sorted(unknown))}")
+
+
+def _words(data: dict[str, Any], names: Iterable[str], what: str) -> dict[str, Any]:
+    found = {name: data.get(name) or "" for name in names}
+    if wrong := [name for name, value in found.items() if not isinstance(value, str)]:
+        raise InvalidRequest(f"{what}: `{wrong[0]}` is one word, not a list")
+    return {name: value.strip() for name, value in found.items()}
 
 
 def _brief_test(test: Expectation) -> dict[str, Any]:

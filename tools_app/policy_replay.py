@@ -32,7 +32,10 @@ class Sample:
 
 @dataclass(slots=True)
 class Replayed:
-    """`total` were judged. Calls of tools that were not offered at all have no verdict to change and are left out."""
+    """`total` were judged. Calls of tools that were not offered at all have no verdict to change and are left out.
+
+    What the policy let through and something else stopped, a hook or a person, was not refused in this sense.
+    """
 
     days: int
     total: int = 0
@@ -54,24 +57,25 @@ def replay(rules: PolicyRules, *, days: int = 7, most: int = MOST_CALLS) -> Repl
         question = orjson.dumps(call["query"])
         if question not in answers:
             answers[question] = _refusal(call["query"], call["name"], rules)
-        would_refuse, was_refused = answers[question], call["status"] == ToolCall.Status.REFUSED
+        would_refuse, refused_then = answers[question], _recorded_refusal(call)
         found.total += 1
-        if would_refuse and not was_refused:
+        if would_refuse and not refused_then:
             found.blocked += 1
             _keep(found.samples_blocked, call, would_refuse)
-        elif was_refused and not would_refuse:
+        elif refused_then and not would_refuse:
             found.released += 1
-            _keep(found.samples_released, call, _recorded_refusal(call))
+            _keep(found.samples_released, call, refused_then)
     return found
 
 
 def _calls(days: int, most: int) -> Iterator[Mapping[str, Any]]:
     since = clock.now() - timedelta(days=days)
     judged = ToolCall.objects.exclude(refused_by=NOT_OFFERED).order_by("-pk")
-    for call in judged.values("pk", "name", "status", "query", "verdict", "created_at", "run_id")[:most].iterator(chunk_size=500):
+    for call in judged.values("pk", "name", "query", "verdict", "created_at", "run_id")[:most].iterator(chunk_size=500):
         if call["created_at"] < since:  # not asked of the database, which would read every older call to find none
             return
-        yield call
+        if call["query"]:  # else it was never judged
+            yield call
 
 
 def _refusal(query: dict[str, Any], tool: str, rules: PolicyRules) -> Step | None:

@@ -62,13 +62,15 @@ class Registry:
     def plugin_names(self) -> tuple[str, ...]:
         """Ids of the plugins and names of their tools: what a policy entry may call one of them."""
         brought = [each.facts for each in self.tools.values() if each.facts.plugin]
-        return tuple(sorted({facts.plugin for facts in brought} | {facts.name for facts in brought} | self.plugins))
+        names = {name for facts in brought for name in (facts.plugin, facts.name)} | self.plugins
+        return tuple(sorted({name.lower() for name in names}))
 
     @property
     def nameable(self) -> tuple[ToolFacts, ...]:
         """Every tool a policy can speak of, also those natives that nothing offers yet."""
-        absent = (ToolFacts(name, _groups_of(group)) for name, group in catalog.GROUP_OF.items() if name not in self.tools)
-        return (*(each.facts for each in self.tools.values()), *absent)
+        absent = [(name, group) for name, group in catalog.GROUP_OF.items() if name not in self.tools]
+        offered = (each.facts for each in self.tools.values())
+        return (*offered, *(ToolFacts(name, _groups_of(group), "", name in catalog.OWNER_ONLY) for name, group in absent))
 
     def knows(self, entry: str) -> bool:
         """Whether a policy entry names a native tool, a group, a plugin or a plugin's tool, or fits one of them."""
@@ -94,7 +96,7 @@ def facts_of(factory: ToolFactory, plugin: str) -> ToolFacts:
     """Refuses whatever would let a tool borrow the standing of another one: policy entries go by these names."""
     name = factory.name
     if plugin:
-        if name in catalog.NATIVE_NAMES or plugin in catalog.NATIVE_NAMES:
+        if {name.lower(), plugin.lower()} & (catalog.NATIVE_NAMES | catalog.ALIASES.keys()):
             raise ImproperlyConfigured(f"plugin {plugin} may not use the name of a native tool ({name})")
         return ToolFacts(name, (catalog.PLUGINS,), plugin, factory.owner_only)
     if (expected := catalog.GROUP_OF.get(name)) != factory.group:

@@ -5,18 +5,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tools_app.policy.chain import evaluate
+from tools_app.policy.layers import ANY
 from tools_app.policy.matcher import ready
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
-from tools_app.policy.rules import PolicyRules
+from tools_app.policy.rules import GROUP, PolicyRules
 
 ANY_OTHER = "any-other-agent"  # stands for the agents that no row names
+ANY_OTHER_GROUP = "any-other-group"
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """`never`: with no agent, model or person that the words leave open; `allowed`: with each of them.
+    """`never`: with no agent, model, group or person that the words leave open; `allowed`: with each of them.
 
-    Where no group is named a direct chat is meant, which no group rule limits, so nothing passes elsewhere that does not there.
+    `provider` without a model leaves the model open, `group` as `*` the group. Where no group is named a direct chat is meant,
+    which no group rule limits: what never passes there passes nowhere. A sender is somebody whom the channel knows by this name
+    alone.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Broken:
     agent: str
     provider: str
     why: str
+    where: str = ""  # the group chat and the person in it
 
 
 def broken(
@@ -58,36 +63,62 @@ def _first_fault(
     entries = ready((expectation.tool,))
     named = [facts for facts in known if entries.find(facts) is not None]
     if not named:
-        return Broken(expectation, expectation.tool, expectation.agent, expectation.provider, "there is no such tool any more")
+        agent = expectation.agent or ANY_OTHER
+        return Broken(expectation, expectation.tool, agent, expectation.provider, "not there: no tool has such a name")
     for query in _cases(expectation, rules, plugins):
         verdict = evaluate(query.about(named), rules)
         for facts in named:
             kept = verdict.refused_by(facts.name) is None
             if kept != (expectation.expected == "allowed"):
                 provider = "/".join(filter(None, (query.provider, query.model)))
-                return Broken(expectation, facts.name, query.agent, provider, verdict.explain(facts.name))
+                return Broken(expectation, facts.name, query.agent, provider, verdict.explain(facts.name), _where(query))
     return None
 
 
 def _cases(expectation: Expectation, rules: PolicyRules, plugins: tuple[str, ...]) -> Iterator[PolicyQuery]:
-    agents = [expectation.agent] if expectation.agent else [*_named(rules, "subject"), ANY_OTHER]
-    providers = [expectation.provider] if expectation.provider else [*_named(rules, "provider"), ""]
-    for agent in agents:
-        for key in providers:
+    """One question for each way in which the rows can answer differently."""
+    agent = expectation.agent.strip().lower()
+    places = list(dict.fromkeys(_places(expectation, rules)))
+    for who in [agent] if agent else [*sorted({row.subject for row in rules.rows if row.subject}), ANY_OTHER]:
+        for key in _models(expectation, rules, who):
             provider, _, model = key.partition("/")
-            yield PolicyQuery(
-                agent,
-                is_owner=True,  # others get less
-                is_subagent=expectation.subagent,
-                provider=provider,
-                model=model,
-                channel=expectation.channel,
-                group=expectation.group,
-                sender=Sender(id=expectation.sender),
-                sandboxed=expectation.sandboxed,
-                plugins=plugins,
-            )
+            for channel, group, sender in places:
+                yield PolicyQuery(
+                    who,
+                    is_owner=True,  # others get less
+                    is_subagent=expectation.subagent,
+                    provider=provider,
+                    model=model,
+                    channel=channel,
+                    group=group,
+                    sender=Sender(id=sender),
+                    sandboxed=expectation.sandboxed,
+                    plugins=plugins,
+                )
 
 
-def _named(rules: PolicyRules, field: str) -> list[str]:
-    return sorted({value for row in rules.rows if (value := getattr(row, field))})
+def _models(expectation: Expectation, rules: PolicyRules, agent: str) -> list[str]:
+    """The model or provider that the words name and, as far as they leave it open, each that a row names."""
+    wanted = expectation.provider.strip().lower()
+    named = {row.provider for row in rules.rows if row.provider and row.subject in ("", agent)}
+    if "/" in wanted:
+        return [wanted]
+    return [wanted, *sorted(key for key in named if not wanted or key.startswith(f"{wanted}/"))]
+
+
+def _places(expectation: Expectation, rules: PolicyRules) -> Iterator[tuple[str, str, str]]:
+    """Channel, group and sender; as far as the words leave them open, those that a row names and one that none does."""
+    channel, group, sender = expectation.channel.strip().lower(), expectation.group.strip(), expectation.sender.strip()
+    yield channel, ANY_OTHER_GROUP if group == ANY else group, sender
+    if not group:
+        return
+    for row in rules.rows:
+        if row.scope == GROUP and channel in ("", row.channel) and (group == ANY or row.group in (group, ANY)):
+            here = ANY_OTHER_GROUP if row.group == ANY else row.group
+            yield row.channel, here if group == ANY else group, sender or ("" if row.sender == ANY else row.sender)
+
+
+def _where(query: PolicyQuery) -> str:
+    if not query.group:
+        return ""
+    return f"{query.channel}/{query.group}" + (f"#{query.sender.id}" if query.sender.id else "")

@@ -72,8 +72,7 @@ def sandbox_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
         return None
     for row in (rules.row(SANDBOX, query.agent), rules.row(SANDBOX)):
         if row.allow or row.deny:
-            allow = (*row.allow, *SANDBOX_ALWAYS) if row.allow else ()
-            return Opinion(allow=allow, deny=row.deny, row=row.key)
+            return Opinion(allow=row.allow, deny=row.deny, also=SANDBOX_ALWAYS, row=row.key)
     return Opinion(allow=SANDBOX_ALLOW, deny=SANDBOX_DENY, source="sandbox list")
 
 
@@ -83,7 +82,7 @@ def subagent_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
         return None
     row = rules.row(SUBAGENT)
     return Opinion(
-        allow=row.allow, deny=(*SUBAGENT_DENY, *row.deny), source="subagent list", row=row.key if row.deny or row.allow else ""
+        allow=row.allow, deny=row.deny, always_deny=SUBAGENT_DENY, source="subagent list", row="" if row.is_empty else row.key
     )
 
 

@@ -4,7 +4,7 @@ The facts about a tool travel in the question, so that history replays the same 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 
@@ -16,6 +16,12 @@ class ToolFacts:
     groups: tuple[str, ...] = ()
     plugin: str = ""
     owner_only: bool = False
+    # What an entry can call it, the most precise first; made once, because every layer looks for them.
+    keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        plugin = (self.plugin.lower(),) if self.plugin else ()
+        object.__setattr__(self, "keys", (self.name.lower(), *plugin, *(f"group:{group}" for group in self.groups)))
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "groups": list(self.groups), "plugin": self.plugin, "owner_only": self.owner_only}

@@ -1,0 +1,169 @@
+"""The policy as a file: out and in again, what would change, and words for whatever is not right with it."""
+
+import threading
+
+import pytest
+from django.db import connection
+
+from clawsite.infra.errors import Conflict, InvalidRequest
+from tests.db.test_policy_versions import EVERY_KIND, numbers, stored_rows
+from tools_app import policy_files
+from tools_app.models import PolicyTest
+from tools_app.policies import FIRST_RULES, current_rules, replace_policies, rules_at, save_policy
+from tools_app.policy.expectations import Expectation
+from tools_app.policy.rules import RuleRow
+from tools_app.policy_files import PolicyFile, current_file, differences, import_file, read_file
+
+pytestmark = pytest.mark.usefixtures("fresh_policy")
+
+TESTS = (
+    Expectation("no exec in groups", "never", "exec", channel="telegram", group="*", sender="u1", provider="openai"),
+    Expectation("subagents read", "allowed", "read", agent="main", subagent=True, sandboxed=True),
+)
+
+
+def test_what_was_written_is_read_as_the_same():
+    file = PolicyFile(tuple(sorted(EVERY_KIND, key=lambda row: row.place)), TESTS)
+    assert read_file(file.to_yaml()) == file
+
+
+def test_out_and_in_again_changes_nothing_but_the_version():
+    replace_policies(EVERY_KIND)
+    PolicyTest.objects.create(name="no gateway", expected="never", tool="gateway")
+    before = current_file()
+    assert differences(read_file(before.to_yaml())) == ""
+    assert import_file(read_file(before.to_yaml()), expected_version=2) == 3
+    assert stored_rows() == set(EVERY_KIND)
+    assert current_file() == before
+
+
+def test_a_file_has_only_what_says_something():
+    assert current_file().to_yaml().splitlines()[1:] == [
+        *("policies:", "- scope: agent", "  subject: main", "  profile: coding"),
+        *("- scope: global", "  profile: minimal", "tests: []"),
+    ]
+
+
+def test_an_earlier_version_can_be_written_too():
+    save_policy(scope="global", profile="full")
+    assert "profile: minimal" in current_file(rules_at(1)).to_yaml()
+
+
+def test_the_difference_shows_what_would_go_and_what_would_come():
+    file = read_file("policies: [{scope: global, profile: minimal}, {scope: agent, subject: main, profile: coding, deny: [exec]}]")
+    told = differences(file).splitlines()
+    assert told[:2] == ["--- in force", "+++ file"]
+    assert [line for line in told[2:] if line[0] in "+-"] == ["+  deny:", "+  - exec"]
+    assert stored_rows() == set(FIRST_RULES)
+
+
+def test_ids_and_names_stay_as_they_are_written():
+    """YAML would read a number, a truth value or a day in each of these."""
+    text = """
+policies:
+- {scope: group, channel: telegram, group: -100123456, deny: [exec]}
+- {scope: group, channel: telegram, group: 007, deny: [exec]}
+- {scope: group, channel: telegram, group: -1, sender: +4915112, deny: [exec]}
+- {scope: group, channel: telegram, group: 2026-01-01, sender: no, deny: [exec]}
+- {scope: group, channel: telegram, group: 1_000, sender: 12:30, deny: [exec]}
+tests:
+- {name: 1, expected: never, tool: exec, group: -1, channel: telegram, sandboxed: true, subagent: false}
+"""
+    file = read_file(text)
+    assert [(row.group, row.sender) for row in file.rows] == [
+        *(("-100123456", ""), ("007", ""), ("-1", "+4915112"), ("2026-01-01", "no"), ("1_000", "12:30")),
+    ]
+    assert file.tests == (Expectation("1", "never", "exec", channel="telegram", group="-1", sandboxed=True),)
+    assert read_file(file.to_yaml()).rows == tuple(sorted(file.rows, key=lambda row: row.place))
+
+
+def test_a_field_without_a_value_says_nothing():
+    file = read_file("policies: [{scope: global, subject: , provider: null, profile: ~, allow: , deny: null}]\ntests:")
+    assert file == PolicyFile((RuleRow("global"),), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("policies: [", "this is not YAML: "),
+        ("policies: !!python/object/apply:os.getcwd []", "this is not YAML: "),
+        ("just words", "a policy file has the keys `policies` and `tests`, each a list"),
+        ("", "a policy file has the keys"),
+        ("rules: []", "a policy file has the keys"),
+        ("policies: {scope: global}", "`policies` is a list"),
+        ("policies: [global]", "policy 1 is not a mapping"),
+        ("policies: [{scope: global}, {scope: agent, alow: [read]}]", "policy 2 has unknown fields: alow"),
+        ("policies: [{scope: global, deny: exec}]", "policy 1: `deny` is a list"),
+        ("policies: [{scope: global, deny: [[exec]]}]", "policy 1: `deny` is a list of words"),
+        ("policies: [{scope: [global]}]", "policy 1: `scope` is one word, not a list"),
+        ("tests: [{name: x}]", "test 1 lacks expected, tool"),
+        ("tests: [{name: x, expected: sometimes, tool: exec}]", "test 1: `expected` is one of never, allowed"),
+        ("tests: [{name: x, expected: never, tool: exec, sandboxed: perhaps}]", "test 1: `sandboxed` is true or false"),
+        (f"tests: [{{name: {'x' * 121}, expected: never, tool: exec}}]", "test 1: `name` has more than 120 characters"),
+        ("tests: [{name: x, expected: never, tool: a}, {name: x, expected: never, tool: b}]", "these tests stand there twice: x"),
+    ],
+)
+def test_what_is_not_a_policy_file_is_told_in_words(text, words):
+    with pytest.raises(InvalidRequest) as refusal:
+        read_file(text)
+    assert str(refusal.value).startswith(words)
+
+
+def test_the_lengths_are_those_of_the_columns():
+    assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.WORDS} == policy_files.LONGEST
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "policies: [{scope: global, profile: codng}]",
+        "policies: [{scope: global}, {scope: global}]",
+        "policies: [{scope: global, profile: full}]\ntests: [{name: t, expected: never, tool: exec}]",
+        "policies: []\ntests: [{name: t, expected: never, tool: gone_tool}]",
+    ],
+    ids=["a fault in a row", "a row twice", "a test that its rows break", "a test of no tool"],
+)
+def test_an_import_that_fails_changes_neither_rows_nor_tests_nor_versions(text):
+    PolicyTest.objects.create(name="kept", expected="allowed", agent="main", tool="read")
+    with pytest.raises(InvalidRequest):
+        import_file(read_file(text))
+    assert (stored_rows(), numbers()) == (set(FIRST_RULES), [1])
+    assert [test.name for test in PolicyTest.objects.all()] == ["kept"]
+
+
+def test_an_import_by_somebody_who_has_not_seen_the_newest_version_is_refused():
+    save_policy(scope="global", deny=["exec"])
+    with pytest.raises(Conflict):
+        import_file(read_file("policies: []"), expected_version=1)
+    assert current_rules().row("global").deny == ("exec",)
+
+
+def test_a_files_tests_are_the_ones_that_count():
+    """Those that were there go with the rows they were written for."""
+    PolicyTest.objects.create(name="old", expected="never", tool="exec", agent="main", subagent=True)
+    file = read_file("policies: [{scope: global, profile: full}]\ntests: [{name: new, expected: allowed, tool: exec}]")
+    assert import_file(file) == 2
+    assert [test.as_expectation() for test in PolicyTest.objects.all()] == list(file.tests)
+
+
+def test_two_imports_at_once_come_one_after_the_other():
+    file = read_file("policies: [{scope: global, profile: full}]\ntests: [{name: t, expected: allowed, tool: exec}]")
+    ready, outcomes = threading.Barrier(4), []
+
+    def run():
+        try:
+            connection.ensure_connection()
+            ready.wait()
+            outcomes.append(import_file(file))
+        except Exception as error:
+            outcomes.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes, key=str) == [2, 3, 4, 5]
+    assert PolicyTest.objects.count() == 1

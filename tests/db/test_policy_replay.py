@@ -1,0 +1,136 @@
+"""Other rules, put to the calls of the last days: what they would have blocked and released."""
+
+import datetime as dt
+import itertools
+
+import pytest
+
+from clawsite.infra import clock
+from sessions_app import runs
+from sessions_app.models import ToolCall
+from tools_app import policy_replay
+from tools_app.authorize import NOT_OFFERED
+from tools_app.policy.chain import evaluate
+from tools_app.policy.query import PolicyQuery, Sender
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.policy_replay import replay
+from tools_app.registry import installed
+
+pytestmark = pytest.mark.usefixtures("fresh_policy")
+
+THEN = PolicyRules(1, (RuleRow("global", profile="coding"), RuleRow("agent", "main", deny=("write",))))
+FACTS = {facts.name: facts for facts in installed().nameable}
+
+
+@pytest.fixture
+def called(user, session_of):
+    """Store a call as it was judged under THEN: called("read", days=2, agent="main")."""
+    session, numbers = session_of(user), itertools.count()
+    run = runs.accept_run(user=user, session=session, run_id="k1", prompt="hi").pk
+
+    def make(name, *, days=0.0, offered=True, **changes):
+        number = next(numbers)
+        query = PolicyQuery(**{"agent": "main", "tools": (FACTS[name],)} | changes)
+        verdict = evaluate(query, THEN)
+        refused = verdict.refused_by(name)
+        return ToolCall.objects.create(
+            run_id=run,
+            session=session,
+            call_id=f"c{number}",
+            position=number,
+            name=name,
+            status=ToolCall.Status.REFUSED if refused or not offered else ToolCall.Status.FINISHED,
+            lease_token=1,
+            query=query.to_json(),
+            verdict=verdict.to_json(),
+            refused_by=NOT_OFFERED if not offered else refused.layer if refused else "",
+            policy_version=1,
+            created_at=clock.now() - dt.timedelta(days=days),
+        )
+
+    return make
+
+
+def test_the_same_rules_change_nothing(called):
+    for name in ("read", "write", "exec", "browser"):
+        called(name)
+    found = replay(THEN)
+    assert (found.total, found.blocked, found.released, found.cut) == (4, 0, 0, False)
+    assert found.samples_blocked == found.samples_released == []
+
+
+def test_other_rules_block_some_and_release_others(called):
+    for name in ("exec", "exec", "read", "write", "browser"):
+        called(name)
+    found = replay(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
+    assert (found.total, found.blocked, found.released) == (5, 2, 1)
+
+
+def test_a_sample_says_what_would_refuse_or_what_refused(called):
+    blocked, released = called("exec"), called("write")
+    found = replay(PolicyRules(2, (RuleRow("global", profile="coding", deny=("group:runtime",)),)))
+    (one,), (other,) = found.samples_blocked, found.samples_released
+    assert (one.call_pk, one.tool, one.agent, one.run_pk) == (blocked.pk, "exec", "main", blocked.run_id)
+    assert (one.step.layer, one.step.rule, one.step.row) == ("global", "deny entry `group:runtime`", "global")
+    assert (other.call_pk, other.step.layer, other.step.rule) == (released.pk, "agent", "deny entry `write`")
+
+
+def test_the_samples_are_the_newest_of_each_kind(called, monkeypatch):
+    monkeypatch.setattr(policy_replay, "SAMPLES", 2)
+    made = [called("exec").pk for _ in range(4)]
+    found = replay(PolicyRules(2, (RuleRow("global", deny=("*",)),)))
+    assert found.blocked == 4
+    assert [sample.call_pk for sample in found.samples_blocked] == [made[3], made[2]]
+
+
+def test_calls_of_tools_that_were_not_offered_are_left_out(called):
+    called("read", offered=False)
+    called("read")
+    assert replay(PolicyRules(2, (RuleRow("global", profile="full"),))).total == 1
+
+
+def test_a_call_that_was_never_judged_is_left_out(called):
+    ToolCall.objects.filter(pk=called("read").pk).update(query={}, verdict={})
+    assert replay(THEN).total == 0
+
+
+def test_a_call_that_something_else_stopped_is_not_released_by_rules(called):
+    """A person said no, or a hook: the policy had let it through, and would again."""
+    ToolCall.objects.filter(pk=called("exec").pk).update(status=ToolCall.Status.REFUSED, refused_by="hook")
+    found = replay(PolicyRules(2, (RuleRow("global", profile="full"),)))
+    assert (found.total, found.released) == (1, 0)
+
+
+def test_only_the_days_asked_for_are_looked_at(called):
+    for days in (40, 8, 6, 1):
+        called("exec", days=days)
+    deny = PolicyRules(2, (RuleRow("global", deny=("*",)),))
+    assert [replay(deny, days=days).blocked for days in (0, 2, 7, 30, 365)] == [0, 1, 2, 3, 4]
+    assert replay(deny).days == 7
+
+
+def test_where_there_are_too_many_the_newest_are_looked_at_and_it_says_so(called):
+    called("browser")
+    for _ in range(3):
+        called("exec")
+    found = replay(PolicyRules(2, (RuleRow("global", deny=("*",)),)), most=3)
+    assert (found.total, found.blocked, found.cut) == (3, 3, True)
+    assert replay(THEN, most=4).cut is False
+
+
+def test_the_question_is_put_as_it_was_with_its_model_group_and_person(called):
+    called("exec", provider="openai", model="gpt-5")
+    called("exec", channel="telegram", group="-1", sender=Sender(username="anna"))
+    called("exec", sandboxed=True)
+    called("read", is_subagent=True)
+    rows = [
+        RuleRow("global", profile="coding"),
+        RuleRow("global", provider="openai/gpt-5", deny=("exec",)),
+        RuleRow("group", channel="telegram", group="*", sender="anna", deny=("exec",)),
+        RuleRow("sandbox", deny=("exec",)),
+        RuleRow("subagent", deny=("read",)),
+    ]
+    found = replay(PolicyRules(2, tuple(rows)))
+    assert [sample.step.row for sample in found.samples_blocked] == [
+        *("subagent", "sandbox", "group:telegram/*#anna", "global@openai/gpt-5"),
+    ]

@@ -1,0 +1,97 @@
+"""Sentences about the tool policy as values: rows, a question, and what must pass or be refused, by whom."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from tools_app.policy.catalog import NATIVE_NAMES
+from tools_app.policy.chain import evaluate
+from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.policy_checks import checked_rule
+from tools_app.registry import Registry
+
+PLUGIN_TOOLS = ("msteams_post", "msteams_read", "weather_today")
+TOOLS = (
+    *Registry.of([]).nameable,
+    *(ToolFacts(name, ("plugins",), plugin=name.partition("_")[0]) for name in PLUGIN_TOOLS),
+)
+PLUGINS = ("msteams", "weather", *PLUGIN_TOOLS)
+ALL = NATIVE_NAMES | set(PLUGIN_TOOLS)
+FULL = RuleRow("global", profile="full")
+
+
+@dataclass(frozen=True)
+class Case:
+    sentence: str
+    rows: tuple[RuleRow, ...]
+    kept: Any = ()  # these pass, whatever else does
+    refused: Any = ()  # these do not
+    exactly: Any = None  # these pass and nothing else
+    by: str = ""  # the first layer that refuses each of `refused`
+    ask: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def verdict_of(rows, **ask):
+    question = {"agent": "main", "is_owner": True, "tools": TOOLS, "plugins": PLUGINS} | ask
+    return evaluate(PolicyQuery(**question), PolicyRules(1, tuple(rows)))
+
+
+def check(case: Case) -> None:
+    verdict = verdict_of(case.rows, **case.ask)
+    passed = set(verdict.kept)
+    assert set(case.kept) <= passed
+    assert not set(case.refused) & passed
+    assert case.exactly is None or passed == set(case.exactly)
+    if case.by:
+        assert {verdict.refused_by(name).layer for name in case.refused} == {case.by}
+
+
+def everybody(**lists) -> RuleRow:
+    """Global lists beside a profile that does not limit."""
+    return RuleRow("global", profile="full", **lists)
+
+
+def agent(**lists) -> RuleRow:
+    return RuleRow("agent", "main", **lists)
+
+
+def in_group(group: str, sender: str = "", **lists) -> RuleRow:
+    return RuleRow("group", channel="telegram", group=group, sender=sender, **lists)
+
+
+def telegram(group: str, **sender: str) -> dict[str, Any]:
+    return {"channel": "telegram", "group": group, "sender": Sender(**sender)}
+
+
+def cases(*listed: Case):
+    return pytest.mark.parametrize("case", listed, ids=str)
+
+
+ANYWHERE = {"provider": "openai", "model": "gpt-5", **telegram("-1")}
+# Written out once more, beside tools_app.policy.catalog, because these are the manual's words.
+GROUPS = {
+    "group:fs": {"read", "write", "edit", "apply_patch", "glob", "grep"},  # the last two: decided
+    "group:runtime": {"exec", "process"},
+    "group:memory": {"memory_search", "memory_get"},
+    "group:web": {"web_search", "web_fetch"},
+    # the last: decided
+    "group:sessions": {"sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status", "subagents"},
+    "group:messaging": {"message"},
+    "group:ui": {"browser", "canvas"},
+    "group:automation": {"cron", "gateway"},
+    "group:nodes": {"nodes"},
+    "group:openclaw": NATIVE_NAMES,  # "all native tools"
+    "group:plugins": set(PLUGIN_TOOLS),
+}
+
+
+def saving(**fields) -> RuleRow:
+    """What saving makes of a row; the plugins of these cases stand in for those it would look up in the database."""
+    with patch("tools_app.policy_checks.known_tools", lambda: Registry({}, frozenset(PLUGINS))):
+        return checked_rule(**fields)

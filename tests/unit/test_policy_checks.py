@@ -1,0 +1,281 @@
+"""What is said about a row before it is saved: faults that stop it, warnings that it will not do what it looks like."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from clawsite.infra.errors import InvalidRequest
+from tests.policy_strategies import PLUGINS
+from tests.unit.test_policy_properties import EVERY_TOOL, factory
+from tools_app import policy_checks
+from tools_app.models import ToolPolicy
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.policy_checks import checked_rule, faults_of, normal_form, warnings_of
+from tools_app.registry import Registry
+
+NOTHING = PolicyRules(1)
+
+
+@pytest.fixture(autouse=True)
+def with_plugins(monkeypatch):
+    """All tools of ours, and the plugins acme and weather."""
+    monkeypatch.setattr(policy_checks, "known_tools", lambda: EVERY_TOOL)
+    assert set(PLUGINS) < set(EVERY_TOOL.plugin_names)
+
+
+def faults(**fields):
+    return [(fault.field, fault.words) for fault in faults_of(normal_form(**fields))]
+
+
+def warnings(rules=NOTHING, **fields):
+    rule = normal_form(**fields)
+    assert faults(**fields) == []
+    found = list(warnings_of(rule, rules))
+    assert all(each.level == "warning" for each in found)
+    return [(each.field, each.words) for each in found]
+
+
+NO_ENTRY = "entry “{}” is no tool, group or plugin; a group is written `group:fs`, a family of tools `sessions_*`"
+IN_GROUP = {"scope": "group", "channel": "telegram", "group": "-1"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        ({"scope": "planet"}, "scope", "scope “planet” is unknown: use one of global, agent, group, sandbox, subagent"),
+        ({"scope": ""}, "scope", "scope “” is unknown: use one of global, agent, group, sandbox, subagent"),
+        ({"scope": "global", "subject": "main"}, "subject", "scope global has no subject: leave it empty"),
+        ({"scope": "global", "channel": "telegram"}, "channel", "scope global has no channel: leave it empty"),
+        ({"scope": "agent", "subject": "main", "group": "-1"}, "group", "scope agent has no group: leave it empty"),
+        ({"scope": "agent", "subject": "main", "sender": "anna"}, "sender", "scope agent has no sender: leave it empty"),
+        ({**IN_GROUP, "provider": "openai"}, "provider", "scope group has no provider: leave it empty"),
+        ({**IN_GROUP, "subject": "main"}, "subject", "scope group has no subject: leave it empty"),
+        ({"scope": "sandbox", "provider": "openai"}, "provider", "scope sandbox has no provider: leave it empty"),
+        ({"scope": "subagent", "subject": "main"}, "subject", "scope subagent has no subject: leave it empty"),
+        (
+            {"scope": "agent"},
+            "subject",
+            "“” is no agent's slug: lower-case letters, digits, - and _, at most 64",
+        ),
+        (
+            {"scope": "sandbox", "subject": "no slug"},
+            "subject",
+            "“no slug” is no agent's slug: lower-case letters, digits, - and _, at most 64",
+        ),
+        (
+            {"scope": "global", "provider": "open ai"},
+            "provider",
+            "“open ai” is neither a provider, as `openai`, nor a model, as `openai/gpt-5`",
+        ),
+        ({"scope": "global", "provider": "openai/" + "x" * 200}, "provider", "at most 200 characters that can be seen"),
+        ({**IN_GROUP, "group": "x" * 201}, "group", "at most 200 characters that can be seen"),
+        ({**IN_GROUP, "sender": "a\x00b"}, "sender", "at most 200 characters that can be seen"),
+        ({"scope": "group", "group": "-1"}, "channel", "a group rule names its channel, such as `telegram`"),
+        (
+            {"scope": "group", "channel": "telegram"},
+            "group",
+            "a group rule names its group: the id, or `*` for all groups of the channel",
+        ),
+        (
+            {"scope": "global", "profile": "codng"},
+            "profile",
+            "profile “codng” is unknown: use one of minimal, coding, messaging, full",
+        ),
+        ({**IN_GROUP, "profile": "coding"}, "profile", "a profile and what it also allows belong to everybody or to an agent"),
+        (
+            {"scope": "sandbox", "also_allow": ["read"]},
+            "also_allow",
+            "a profile and what it also allows belong to everybody or to an agent",
+        ),
+        (
+            {"scope": "subagent", "profile": "full"},
+            "profile",
+            "a profile and what it also allows belong to everybody or to an agent",
+        ),
+        ({"scope": "global", "allow": [""]}, "allow", "an entry is blank"),
+        ({"scope": "global", "deny": ["  "]}, "deny", "an entry is blank"),
+        ({"scope": "global", "deny": ["r*d"]}, "deny", "entry “r*d”: `*` may only stand at the end"),
+        ({"scope": "global", "deny": ["**"]}, "deny", "entry “**”: `*` may only stand at the end"),
+        ({"scope": "global", "also_allow": ["reed"]}, "also_allow", NO_ENTRY.format("reed")),
+        ({"scope": "global", "deny": ["fs"]}, "deny", NO_ENTRY.format("fs")),
+        ({"scope": "global", "deny": ["group:files"]}, "deny", NO_ENTRY.format("group:files")),
+        ({"scope": "global", "deny": ["group:f*"]}, "deny", NO_ENTRY.format("group:f*")),
+        ({"scope": "global", "deny": ["acne"]}, "deny", NO_ENTRY.format("acne")),
+        (
+            {"scope": "global", "deny": [f"old_{number}_*" for number in range(501)]},
+            "deny",
+            "more than 500 entries: use groups or patterns",
+        ),
+    ],
+)
+def test_a_fault_is_told_at_its_field(fields, field, words):
+    assert faults(**fields) == [(field, words)]
+    with pytest.raises(InvalidRequest) as refusal:
+        checked_rule(**fields)
+    assert str(refusal.value) == words
+
+
+def test_several_faults_are_told_at_once():
+    found = faults(scope="agent", subject="", profile="codng", deny=["reed", ""])
+    assert [field for field, _words in found] == ["subject", "profile", "deny", "deny"]
+
+
+def test_the_lengths_are_those_of_the_columns():
+    assert {name: ToolPolicy._meta.get_field(name).max_length for name in policy_checks.LONGEST} == policy_checks.LONGEST
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {
+            "scope": "global",
+            "provider": "openrouter/meta-llama/llama-3.1-8b:free",
+            "profile": "coding",
+            "also_allow": ["group:web"],
+        },
+        {"scope": "agent", "subject": "support-bot", "provider": "openai", "deny": ["*"]},
+        {"scope": "group", "channel": "telegram", "group": "*", "sender": "*", "deny": ["group:runtime"]},
+        {"scope": "group", "channel": "matrix", "group": "!abc:example.org", "sender": "Anna B", "allow": ["acme", "read"]},
+        {"scope": "sandbox", "allow": ["acme_post"]},
+        {"scope": "sandbox", "subject": "main"},
+        {"scope": "subagent", "allow": ["read"]},
+        {"scope": "global", "deny": ["not_there_yet_*"]},
+    ],
+)
+def test_every_place_can_have_its_row(fields):
+    assert faults(**fields) == []
+
+
+def test_the_normal_form_of_a_row():
+    given = {
+        "scope": " Group ",
+        "channel": " Telegram",
+        "group": " -100Ab ",
+        "sender": " @Anna",
+        "allow": [" Read", "read", "BASH"],
+        "deny": ("exec", "apply-patch"),
+    }
+    assert normal_form(**given) == RuleRow(
+        "group", channel="telegram", group="-100Ab", sender="anna", allow=("read", "exec"), deny=("exec", "apply_patch")
+    )
+
+
+# Warnings.
+
+ONLY_PLUGINS = (
+    "this allow list names only plugins, so it is ignored, or it would take every other tool away; use “also allow” to add"
+)
+CODING = PolicyRules(1, (RuleRow("global", profile="coding"),))
+FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
+
+
+@pytest.mark.parametrize(
+    ("rules", "fields", "field", "words"),
+    [
+        (FULL, {"scope": "global", "profile": "full", "deny": ["telegram_*"]}, "deny", "“telegram_*” fits no tool there is"),
+        (FULL, {"scope": "agent", "subject": "main", "allow": ["acme"]}, "allow", ONLY_PLUGINS),
+        (FULL, {**IN_GROUP, "allow": ["group:plugins", "weather_today"]}, "allow", ONLY_PLUGINS),
+        (
+            NOTHING,
+            {"scope": "global", "profile": "full", "also_allow": ["read"]},
+            "also_allow",
+            "the profile full allows everything already",
+        ),
+        (
+            CODING,
+            {"scope": "agent", "subject": "main", "allow": ["read", "browser"]},
+            "allow",
+            "“browser” has no effect: refused by layer profile: profile `coding`: no allow entry matches",
+        ),
+        (
+            CODING,
+            {**IN_GROUP, "allow": ["group:fs", "group:web"]},
+            "allow",
+            "“group:web” has no effect: refused by layer profile: profile `coding`: no allow entry matches",
+        ),
+        (
+            FULL,
+            {"scope": "subagent", "allow": ["read", "cron"]},
+            "allow",
+            "“cron” has no effect: refused by layer subagent: subagent list: deny entry `cron`",
+        ),
+        (
+            PolicyRules(1, (RuleRow("global", profile="full", deny=("exec",)),)),
+            {"scope": "sandbox", "allow": ["group:fs", "exec"]},
+            "allow",
+            "“exec” has no effect: refused by layer global: deny entry `exec`",
+        ),
+        (
+            PolicyRules(
+                1, (RuleRow("global", profile="full", provider="openai", deny=("exec",)), RuleRow("global", profile="full"))
+            ),
+            {"scope": "agent", "subject": "main", "provider": "openai/gpt-5", "allow": ["read", "exec"]},
+            "allow",
+            "“exec” has no effect: refused by layer global_provider: deny entry `exec`",
+        ),
+        (
+            NOTHING,
+            {"scope": "agent", "subject": "main", "profile": "minimal", "also_allow": ["read"], "deny": ["read"]},
+            "also_allow",
+            "“read” has no effect: refused by layer agent: deny entry `read`",
+        ),
+        (
+            FULL,
+            {"scope": "global", "provider": "openai", "also_allow": ["read"]},
+            "also_allow",
+            "“also allow” adds to a profile, and there is none for this model",
+        ),
+        (
+            PolicyRules(1, (*FULL.rows, RuleRow("group", channel="telegram", group="-1", sender="*", deny=("exec",)))),
+            {**IN_GROUP, "deny": ["cron"]},
+            "group",
+            "this row is never asked: the one for sender `*` of the same group comes before it",
+        ),
+    ],
+)
+def test_a_row_that_does_not_do_what_it_looks_like_is_saved_with_a_warning(rules, fields, field, words):
+    assert warnings(rules, **fields) == [(field, words)]
+
+
+@pytest.mark.parametrize(
+    ("rules", "fields"),
+    [
+        (CODING, {"scope": "agent", "subject": "main", "allow": ["read"], "deny": ["exec"]}),
+        (CODING, {"scope": "agent", "subject": "main", "profile": "coding", "also_allow": ["group:web", "acme"]}),
+        (FULL, {**IN_GROUP, "allow": ["acme", "message"]}),
+        (FULL, {"scope": "global", "provider": "openai", "profile": "coding", "also_allow": ["web_fetch"]}),
+        # For agents that have no row of their own it does have an effect.
+        (PolicyRules(1, (RuleRow("agent", "main", also_allow=("read",)),)), {"scope": "global", "also_allow": ["web_fetch"]}),
+        # It opens nothing for main, which may not have it, but for the agent scout.
+        (
+            PolicyRules(1, (RuleRow("agent", "main", profile="minimal"), RuleRow("agent", "scout", profile="coding"))),
+            {**IN_GROUP, "allow": ["read"]},
+        ),
+        (FULL, {"scope": "sandbox", "allow": ["group:fs"]}),
+        (FULL, {"scope": "sandbox", "allow": ["acme"]}),
+        (FULL, {"scope": "subagent", "allow": ["acme"]}),
+        (FULL, {**IN_GROUP, "sender": "*", "deny": ["exec"]}),
+    ],
+)
+def test_a_row_that_does_what_it_says_has_no_warning(rules, fields):
+    assert warnings(rules, **fields) == []
+
+
+# Names that a plugin cannot take, and tools that nothing offers yet.
+
+
+def test_a_plugins_id_is_known_however_it_is_written():
+    known = Registry.of([(factory("acme_post"), "Acme")])
+    assert known.plugin_names == ("acme", "acme_post")
+    assert known.knows("ACME")
+
+
+@pytest.mark.parametrize(("name", "plugin"), [("bash", "acme"), ("acme_post", "bash"), ("exec", "acme"), ("acme_post", "Exec")])
+def test_a_plugin_cannot_take_a_name_that_entries_use_for_a_tool_of_ours(name, plugin):
+    """An entry `bash` means exec, so that nothing could refuse a plugin's tool of that name."""
+    with pytest.raises(ImproperlyConfigured, match="native tool"):
+        Registry.of([(factory(name), plugin)])
+
+
+def test_a_tool_for_the_owner_is_one_before_anything_offers_it():
+    (facts,) = [facts for facts in Registry.of([]).nameable if facts.name == "whatsapp_login"]
+    assert facts.owner_only

@@ -1,0 +1,348 @@
+"""What holds for all rows and all questions, and that each of these properties can see a fault: one is put in, and it turns red."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from tests import naive_policy
+from tests.policy_strategies import PLUGIN_NAMES, PLUGINS, TOOLS, queries, rows, rule_sets
+from tools_app import authorize
+from tools_app.authorize import authorize_tool_call
+from tools_app.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
+from tools_app.policy import chain, expectations, layers, matcher
+from tools_app.policy.catalog import GROUP_OF, GROUPS, NATIVE_NAMES
+from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.expectations import Expectation, broken
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.registry import Registry
+from tools_app.toolset import build_toolset
+
+FULL = RuleRow("global", profile="full")
+
+
+def kept(query, rules):
+    return set(evaluate(query, rules).kept)
+
+
+# The properties, each a function of what hypothesis finds for it.
+
+
+def agrees_with_the_plain_version(query, rules):
+    assert kept(query, rules) == naive_policy.kept(query, rules)
+
+
+def deny_always_wins(query, rules):
+    """A tool that a deny entry names, in any row that is asked, is refused, whatever is allowed anywhere."""
+    passed = kept(query, rules)
+    for row in naive_policy.rows_asked(query, rules):
+        for facts in query.tools:
+            if any(naive_policy.names(entry, facts) for entry in row.deny):
+                assert facts.name not in passed
+
+
+def a_new_layer_never_adds_a_tool(query, rules, row):
+    """A row with lists, in a layer that had no say in the question before, takes away or changes nothing.
+
+    Not so for rows that take the place of something: a profile or also-allow (of the default or the global one), a row for one
+    model (of its provider's), for a sender or a group (of a wider one), of a sandbox (of the fixed list).
+    """
+    row = replace(row, profile="", also_allow=())
+    assume(all(each.place != row.place for each in rules.rows))
+    if row.scope == "sandbox":
+        assume(not query.sandboxed)
+    if row.scope == "group":
+        assume(naive_policy.in_group(query, rules) is naive_policy.NOTHING)
+    if row.provider:
+        assume(naive_policy.for_provider(query, rules, row.scope, row.subject) is naive_policy.NOTHING)
+    assert kept(query, rules.with_row(row)) <= kept(query, rules)
+
+
+def being_somewhere_narrower_never_adds_a_tool(query, rules):
+    """In a sandbox, as a subagent, as somebody else than the owner, in a group: each has at most what is there without it."""
+    at_most = kept(replace(query, sandboxed=False, is_subagent=False, is_owner=True, group=""), rules)
+    for narrower in (
+        replace(query, sandboxed=True),
+        replace(query, is_subagent=True),
+        replace(query, is_owner=False),
+        replace(query, group="-1"),
+    ):
+        assert kept(narrower, rules) <= at_most
+    assert kept(replace(query, sandboxed=True), rules) <= kept(replace(query, sandboxed=False), rules)
+    assert kept(replace(query, is_subagent=True), rules) <= kept(replace(query, is_subagent=False), rules)
+
+
+def order_does_not_matter(query, rules, random):
+    def mixed(values):
+        return tuple(random.sample(values, len(values)))
+
+    shuffled = [replace(row, allow=mixed(row.allow), deny=mixed(row.deny), also_allow=mixed(row.also_allow)) for row in rules.rows]
+    one, other = evaluate(query, rules), evaluate(query, replace(rules, rows=mixed(shuffled)))
+    assert one.kept == other.kept
+    for name in one.trace:
+        assert [(step.effect, step.row) for step in one.trace[name]] == [(step.effect, step.row) for step in other.trace[name]]
+
+
+def explanation_agrees_with_enforcement(query, rules):
+    """What the model is shown, what the door lets through and what the stored verdict says are one and the same."""
+    toolset = build_toolset(ToolEnv(None, query.agent, 1, "s", "k"), query, rules, EVERY_TOOL)
+    verdict = evaluate(toolset.query, rules)
+    assert tuple(toolset.tools) == verdict.kept
+    for name in EVERY_TOOL.tools:
+        decided = authorize_tool_call(CallRef("c1", name, {}), toolset=toolset, rules=rules)
+        assert (decided.permit is not None) == (decided.effect == "allow") == (name in toolset.tools)
+        stored = Verdict.from_json(json.loads(json.dumps(decided.verdict)))
+        refused = stored.refused_by(name)
+        assert (decided.layer, decided.rule) == ((refused.layer, refused.rule) if refused else ("", ""))
+        assert stored.explain(name) == verdict.explain(name)
+
+
+def groups_are_the_same_everywhere(group, facts):
+    """A group's members in the list of names, in the layers, in policy tests and in the question whether an entry is known."""
+    member = group in facts.groups
+    if not facts.plugin:
+        assert member == (group == "openclaw" or GROUP_OF[facts.name] == group)
+    entry = f"group:{group}"
+    query = PolicyQuery("main", is_owner=True, tools=(facts,), plugins=PLUGIN_NAMES)
+    assert (facts.name not in kept(query, PolicyRules(1, (replace(FULL, deny=(entry,)),)))) == member
+    only_this = PolicyRules(1, (replace(FULL, deny=tuple({tool.name for tool in TOOLS} - {facts.name})),))
+    found = broken([Expectation("t", "never", entry)], only_this, TOOLS, PLUGIN_NAMES)
+    assert [fault.tool for fault in found] == [facts.name] * member
+    assert EVERY_TOOL.knows(entry)
+    assert matcher.kind_of(entry, frozenset(PLUGIN_NAMES)) == ("plugin" if group == "plugins" else "core")
+
+
+def all_survives_json(query, rules):
+    def stored(value):
+        return json.loads(json.dumps(value))
+
+    again = PolicyQuery.from_json(stored(query.to_json()))
+    rules_again = PolicyRules.from_snapshot(rules.version, stored(rules.snapshot()))
+    assert (again, rules_again) == (query, rules)
+    verdict = evaluate(query, rules)
+    assert evaluate(again, rules_again) == verdict == Verdict.from_json(stored(verdict.to_json()))
+
+
+def a_kept_promise_of_never_is_kept(expectation, rules, query):
+    """If a test `never gets` does not fail, no question that its words fit is answered with yes."""
+    promise = replace(expectation, expected="never")
+    if broken([promise], rules, TOOLS, PLUGIN_NAMES):
+        return
+    asked = fitting(promise, query)
+    named = {facts.name for facts in TOOLS if naive_policy.names(promise.tool, facts)}
+    assert not named & kept(asked.about(TOOLS), rules)
+
+
+def a_kept_promise_of_allowed_is_kept(expectation, rules, query):
+    """If a test `gets` does not fail, the owner's questions that its words fit are answered with yes, right there."""
+    promise = replace(expectation, expected="allowed")
+    if broken([promise], rules, TOOLS, PLUGIN_NAMES):
+        return
+    asked = replace(
+        fitting(promise, query),
+        is_owner=True,
+        is_subagent=promise.subagent,
+        sandboxed=promise.sandboxed,
+        group=promise.group and (query.group or "-3") if promise.group == "*" else promise.group,
+    )
+    named = {facts.name for facts in TOOLS if naive_policy.names(promise.tool, facts)}
+    assert named <= kept(asked.about(TOOLS), rules)
+
+
+def fitting(expectation, query):
+    """The question, with whatever the expectation names put in."""
+    provider, _, model = expectation.provider.partition("/")
+    if not expectation.provider:
+        provider, model = query.provider, query.model
+    return replace(
+        query,
+        agent=expectation.agent or query.agent,
+        provider=provider,
+        model=model or query.model,
+        channel=expectation.channel or query.channel,
+        group=(query.group or "-3") if expectation.group == "*" else expectation.group or query.group,
+        sender=type(query.sender)(username=expectation.sender) if expectation.sender else query.sender,
+        is_subagent=expectation.subagent or query.is_subagent,
+        sandboxed=expectation.sandboxed or query.sandboxed,
+        plugins=PLUGIN_NAMES,
+    )
+
+
+class NoArgs(ToolArgs):
+    pass
+
+
+def factory(name):
+    @tool(name, args=NoArgs, group=GROUP_OF.get(name, ""))
+    def make(env):
+        """A tool."""
+
+        async def run(args, call):
+            return text_result("done")
+
+        return run
+
+    return make
+
+
+EVERY_TOOL = Registry.of(
+    [(factory(name), "") for name in sorted(NATIVE_NAMES)]
+    + [(factory(name), plugin) for plugin, names in PLUGINS.items() for name in names]
+)
+
+expectation_words = st.builds(
+    Expectation,
+    st.just("a test"),
+    st.just("never"),
+    st.sampled_from(["exec", "exec", "read", "group:fs", "sessions_*", "acme"]),
+    agent=st.sampled_from(["", "", "main", "other"]),
+    provider=st.sampled_from(["", "", "openai", "openai/gpt-5", "google"]),
+    channel=st.sampled_from(["", "telegram"]),
+    group=st.sampled_from(["", "", "-1", "*"]),
+    sender=st.sampled_from(["", "", "anna"]),
+    sandboxed=st.booleans(),
+    subagent=st.booleans(),
+)
+# Rules about the tools that the promises are about, or few would be kept and there would be nothing to look at.
+PLACES = [
+    *(RuleRow("global", provider=key) for key in ("openai", "openai/gpt-5")),
+    *(RuleRow("agent", "main", provider=key) for key in ("", "openai", "openai/gpt-5")),
+    *(RuleRow("group", channel="telegram", group=group, sender=sender) for group in ("-1", "*") for sender in ("", "anna")),
+    RuleRow("sandbox"),
+]
+plain_rules = st.tuples(*(st.sampled_from([None, ("cron",), ("exec", "group:fs")]) for _ in PLACES)).map(
+    lambda found: PolicyRules(1, (FULL, *(replace(row, deny=deny) for row, deny in zip(PLACES, found, strict=True) if deny)))
+)
+promised = (expectation_words, plain_rules | rule_sets, queries)
+GIVEN = {
+    agrees_with_the_plain_version: (queries, rule_sets),
+    deny_always_wins: (queries, rule_sets),
+    a_new_layer_never_adds_a_tool: (queries, rule_sets, rows),
+    being_somewhere_narrower_never_adds_a_tool: (queries, rule_sets),
+    order_does_not_matter: (queries, rule_sets, st.randoms(use_true_random=False)),
+    explanation_agrees_with_enforcement: (queries, rule_sets),
+    groups_are_the_same_everywhere: (st.sampled_from(sorted(GROUPS)), st.sampled_from(TOOLS)),
+    all_survives_json: (queries, rule_sets),
+    a_kept_promise_of_never_is_kept: promised,
+    a_kept_promise_of_allowed_is_kept: promised,
+}
+
+
+def look(check, **options):
+    """Let hypothesis look for a case against it."""
+    found = settings(deadline=None, report_multiple_bugs=False, database=None, **options)
+    found(given(*GIVEN[check])(check))()
+
+
+@pytest.mark.parametrize("check", GIVEN, ids=lambda check: check.__name__)
+def test_it_holds_for_all(check):
+    look(check, max_examples=100)
+
+
+# One deliberate fault for each.
+
+
+def allow_is_asked_before_deny(monkeypatch):
+    judge = matcher.Opinion.judge
+
+    def swapped(self, tools):
+        allowed = matcher.ready(self.allow)
+        for facts, judgement in zip(tools, judge(self, tools), strict=True):
+            yield ("allow", "first", "") if allowed.find(facts) else judgement
+
+    monkeypatch.setattr(matcher.Opinion, "judge", swapped)
+
+
+def the_provider_comes_before_the_model(monkeypatch):
+    monkeypatch.setattr(
+        layers, "_for_provider", lambda scope, subject, query, rules: rules.row(scope, subject, provider=query.provider.lower())
+    )
+
+
+def a_layer_speaks_only_where_the_one_before_is_silent(monkeypatch):
+    profile = layers.profile_policy
+
+    def instead(query, rules):
+        return profile(query, rules) if rules.row("agent", query.agent).is_empty else None
+
+    _instead_of(monkeypatch, "profile", instead)
+
+
+def a_sandbox_is_a_place_of_its_own(monkeypatch):
+    profile = layers.profile_policy
+    _instead_of(monkeypatch, "profile", lambda query, rules: None if query.sandboxed else profile(query, rules))
+
+
+def only_the_first_two_entries_are_read(monkeypatch):
+    ready = matcher.ready
+    monkeypatch.setattr(matcher, "ready", lambda entries: ready(entries[:2]))
+
+
+def the_door_knows_no_subagents(monkeypatch):
+    monkeypatch.setattr(authorize, "evaluate", lambda query, rules: evaluate(replace(query, is_subagent=False), rules))
+
+
+def groups_are_patterns(monkeypatch):
+    """`group:sessions` as everything that begins with `sessions`: right for nearly all of them."""
+    find = matcher.Entries.find
+
+    def by_name(self, facts):
+        return find(self, replace(facts, groups=())) or next(
+            (self.exact[entry] for entry in self.exact if facts.name.startswith(entry.removeprefix("group:"))), None
+        )
+
+    monkeypatch.setattr(matcher.Entries, "find", by_name)
+
+
+def the_sandbox_is_not_stored(monkeypatch):
+    to_json = PolicyQuery.to_json
+    monkeypatch.setattr(PolicyQuery, "to_json", lambda self: {k: v for k, v in to_json(self).items() if k != "sandboxed"})
+
+
+def tests_look_at_no_model(monkeypatch):
+    monkeypatch.setattr(expectations, "_models", lambda expectation, rules, agent: [expectation.provider])
+
+
+def tests_look_at_no_group(monkeypatch):
+    monkeypatch.setattr(
+        expectations, "_places", lambda expectation, rules: [(expectation.channel, expectation.group, expectation.sender)]
+    )
+
+
+def one_plugin_in_a_list_is_enough_to_drop_it(monkeypatch):
+    def some(entries, plugins):
+        return any(matcher.kind_of(entry, frozenset(plugins)) == "plugin" for entry in entries)
+
+    monkeypatch.setattr(layers, "only_plugins", some)
+
+
+def _instead_of(monkeypatch, name, resolve):
+    changed = tuple(layers.Layer(layer.name, resolve) if layer.name == name else layer for layer in layers.LAYERS)
+    monkeypatch.setattr(chain, "LAYERS", changed)
+
+
+FAULTS = [
+    (allow_is_asked_before_deny, deny_always_wins),
+    (the_provider_comes_before_the_model, agrees_with_the_plain_version),
+    (one_plugin_in_a_list_is_enough_to_drop_it, agrees_with_the_plain_version),
+    (a_layer_speaks_only_where_the_one_before_is_silent, a_new_layer_never_adds_a_tool),
+    (a_sandbox_is_a_place_of_its_own, being_somewhere_narrower_never_adds_a_tool),
+    (only_the_first_two_entries_are_read, order_does_not_matter),
+    (the_door_knows_no_subagents, explanation_agrees_with_enforcement),
+    (groups_are_patterns, groups_are_the_same_everywhere),
+    (the_sandbox_is_not_stored, all_survives_json),
+    (tests_look_at_no_model, a_kept_promise_of_never_is_kept),
+    (tests_look_at_no_group, a_kept_promise_of_never_is_kept),
+    (tests_look_at_no_group, a_kept_promise_of_allowed_is_kept),
+]
+
+
+@pytest.mark.parametrize(("fault", "check"), FAULTS, ids=lambda value: value.__name__)
+def test_a_deliberate_fault_is_seen(monkeypatch, fault, check):
+    fault(monkeypatch)
+    with pytest.raises(AssertionError):
+        # Always the same cases, and no looking for the smallest one: that it is seen is all that matters here.
+        look(check, max_examples=2000, derandomize=True, phases=[Phase.generate])

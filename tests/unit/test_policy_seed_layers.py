@@ -1,0 +1,438 @@
+"""The manual of the tool policy, sentence by sentence: each case says the sentence and shows that it is so.
+
+Chapters 3.4 where each layer's rules come from, 3.5 also allow, 3.6 tools for the owner only, 6 what it is all for.
+Where the manual leaves something open, the case says what was decided.
+"""
+
+import pytest
+
+from sessions_app.keys import parse_key
+from tests.policy_cases import (
+    ALL,
+    ANYWHERE,
+    FULL,
+    GROUPS,
+    Case,
+    agent,
+    cases,
+    check,
+    everybody,
+    in_group,
+    saving,
+    telegram,
+    verdict_of,
+)
+from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
+from tools_app.policy.rules import RuleRow
+
+# 3.4
+
+OPUS = RuleRow("global", provider="anthropic/claude-opus-4", allow=("*",))
+ANTHROPIC = RuleRow("global", provider="anthropic", deny=("browser",))
+SUPPORT = RuleRow("agent", "support-bot", profile="messaging", allow=("group:messaging", "group:web"), deny=("exec",))
+TELEGRAM = (
+    FULL,
+    in_group("-100123456", allow=("group:fs",)),
+    in_group("-100123456", "admin_user", allow=("*",)),
+    in_group("-100123456", "*", deny=("exec",)),
+    in_group("*", deny=("gateway",)),
+)
+
+
+@cases(
+    Case("3.4 minimal: session_status", (RuleRow("global", profile="minimal"),), exactly={"session_status"}),
+    Case(
+        "3.4 coding: files, commands, sessions, memory, image",
+        (RuleRow("global", profile="coding"),),
+        exactly=GROUPS["group:fs"] | GROUPS["group:runtime"] | GROUPS["group:sessions"] | GROUPS["group:memory"] | {"image"},
+    ),
+    Case(
+        "3.4 messaging: messages, sessions_list, sessions_send, session_status",
+        (RuleRow("global", profile="messaging"),),
+        exactly={"message", "sessions_list", "sessions_send", "session_status"},
+    ),
+    Case("3.4 full: allow is empty, no limit", (FULL,), exactly=ALL),
+    Case("3.4 decided: without any profile it is minimal", (), exactly={"session_status"}),
+    Case("3.4 decided: an agent's profile replaces the global one", (FULL, agent(profile="minimal")), exactly={"session_status"}),
+    Case("3.4 … in both directions", (RuleRow("global", profile="minimal"), agent(profile="full")), exactly=ALL),
+)
+def test_3_4_profiles(case):
+    check(case)
+
+
+def test_3_4_there_are_four_profiles():
+    assert set(PROFILES) == {"minimal", "coding", "messaging", "full"}
+
+
+@cases(
+    Case(
+        "3.4 a provider's rule counts for its models",
+        (FULL, ANTHROPIC),
+        refused=["browser"],
+        by="global_provider",
+        ask={"provider": "anthropic", "model": "x"},
+    ),
+    Case("3.4 … and for no other provider's", (FULL, ANTHROPIC), exactly=ALL, ask={"provider": "openai", "model": "x"}),
+    Case("3.4 … nor where no model is known", (FULL, ANTHROPIC), exactly=ALL),
+    Case(
+        "3.4 provider/model comes before provider",
+        (FULL, ANTHROPIC, OPUS),
+        exactly=ALL,
+        ask={"provider": "anthropic", "model": "claude-opus-4"},
+    ),
+    Case(
+        "3.4 … for that model alone",
+        (FULL, ANTHROPIC, OPUS),
+        refused=["browser"],
+        ask={"provider": "anthropic", "model": "claude-opus-5"},
+    ),
+    Case(
+        "3.4 decided: providers are compared in lower case",
+        (FULL, ANTHROPIC),
+        refused=["browser"],
+        ask={"provider": "Anthropic", "model": "X"},
+    ),
+    Case(
+        "3.4 the first found is the only one asked",
+        (FULL, ANTHROPIC, RuleRow("global", provider="anthropic/claude-opus-4", deny=("canvas",))),
+        kept=["browser"],
+        refused=["canvas"],
+        by="global_provider",
+        ask={"provider": "anthropic", "model": "claude-opus-4"},
+    ),
+    Case(
+        "3.4 an agent's provider/model comes before its provider",
+        (FULL, agent(provider="openai", deny=("exec",)), agent(provider="openai/gpt-5", deny=("cron",))),
+        kept=["exec"],
+        refused=["cron"],
+        by="agent_provider",
+        ask=ANYWHERE,
+    ),
+    Case(
+        "3.4 the layer of an agent's provider does not replace the global one's",
+        (FULL, RuleRow("global", provider="openai", deny=("exec",)), agent(provider="openai", deny=("cron",))),
+        refused=["exec", "cron"],
+        ask=ANYWHERE,
+    ),
+    Case(
+        "3.3 a provider has a profile of its own, in a layer of its own",
+        (FULL, RuleRow("global", provider="openai", profile="minimal")),
+        exactly={"session_status"},
+        ask=ANYWHERE,
+    ),
+    Case(
+        "3.4 decided: an agent's profile for a provider replaces the global one for it",
+        (FULL, RuleRow("global", provider="openai", profile="minimal"), agent(provider="openai", profile="messaging")),
+        exactly={"message", "sessions_list", "sessions_send", "session_status"},
+        ask=ANYWHERE,
+    ),
+)
+def test_3_4_providers(case):
+    check(case)
+
+
+@cases(
+    Case("3.4 an agent has profile, allow and deny of its own", (FULL, SUPPORT), exactly={"message"}, ask={"agent": "support-bot"}),
+    Case("3.4 … and another agent is not touched by them", (FULL, SUPPORT), exactly=ALL, ask={"agent": "main"}),
+    Case(
+        "3.4 its allow list is a further limit, no addition to its profile",
+        (FULL, SUPPORT),
+        refused=["web_search", "web_fetch"],
+        by="profile",
+        ask={"agent": "support-bot"},
+    ),
+    Case(
+        "3.4 its deny list is stronger than its profile",
+        (RuleRow("agent", "main", profile="coding", deny=("exec",)),),
+        refused=["exec"],
+        by="agent",
+    ),
+)
+def test_3_4_agents(case):
+    check(case)
+
+
+@cases(
+    Case("3.4 in this group only files", (FULL, TELEGRAM[1]), exactly=GROUPS["group:fs"], ask=telegram("-100123456")),
+    Case("3.4 the administrator's entry: everything", TELEGRAM, exactly=ALL, ask=telegram("-100123456", username="admin_user")),
+    Case(
+        "3.4 everybody else's entry `*`: no exec; decided: it replaces the group's list",
+        TELEGRAM,
+        exactly=ALL - {"exec"},
+        ask=telegram("-100123456", username="somebody"),
+    ),
+    Case("3.4 any other group has the default entry `*`: no gateway", TELEGRAM, exactly=ALL - {"gateway"}, ask=telegram("-100999")),
+    Case(
+        "3.4 … but not a group that has an entry of its own", TELEGRAM, kept=["gateway"], ask=telegram("-100123456", username="x")
+    ),
+    Case("3.4 another channel has nothing to do with it", TELEGRAM, exactly=ALL, ask={"channel": "discord", "group": "-100123456"}),
+    Case(
+        "3.4 decided: channels are compared in lower case",
+        TELEGRAM,
+        refused=["gateway"],
+        ask={"channel": "Telegram", "group": "-1"},
+    ),
+    Case("3.4 decided: a direct chat has no group layer", TELEGRAM, exactly=ALL, ask={"channel": "telegram"}),
+    Case(
+        "3.4 decided: a sender's entry for all groups counts where the group itself has none",
+        (FULL, in_group("*", "anna", allow=("read",)), in_group("*", allow=("write",))),
+        exactly={"read"},
+        ask=telegram("-5", name="Anna"),
+    ),
+    Case(
+        "3.4 decided: a group's own list comes before a sender's for all groups",
+        (FULL, in_group("*", "anna", allow=("read",)), in_group("-5", allow=("write",))),
+        exactly={"write"},
+        ask=telegram("-5", name="anna"),
+    ),
+    Case(
+        "3.4 decided: an entry without lists replaces too, so it does not limit",
+        (FULL, in_group("-5", "anna"), in_group("-5", allow=("read",))),
+        exactly=ALL,
+        ask=telegram("-5", id="anna"),
+    ),
+)
+def test_3_4_groups(case):
+    check(case)
+
+
+KNOWN_BY = (("id", "u1"), ("e164", "+4912345"), ("username", "anna"), ("name", "anna b"))
+FIRST_OF = {"u1": "read", "+4912345": "write", "anna": "edit", "anna b": "exec", "*": "cron", "": "nodes"}
+
+
+@pytest.mark.parametrize("known", range(len(KNOWN_BY) + 1))
+def test_3_4_a_sender_is_looked_up_by_id_number_user_name_name_and_then_star(known):
+    """With the first names left out one after the other, the next one is found."""
+    rows = [FULL, *(in_group("-1", sender, allow=(name,)) for sender, name in FIRST_OF.items())]
+    kept = verdict_of(rows, **telegram("-1", **dict(KNOWN_BY[known:]))).kept
+    assert kept == (list(FIRST_OF.values())[known],)
+
+
+def test_3_4_without_a_star_the_group_itself_comes_last():
+    rows = [FULL, in_group("-1", "u1", allow=("read",)), in_group("-1", allow=("nodes",))]
+    assert verdict_of(rows, **telegram("-1", id="u2")).kept == ("nodes",)
+
+
+@pytest.mark.parametrize("written", ["anna", "Anna", "@anna", " ANNA "])
+def test_3_4_decided_a_sender_is_compared_in_lower_case_without_the_at_sign(written):
+    row = saving(scope="group", channel="telegram", group="-1", sender=written, deny=["exec"])
+    for known in ("anna", "@Anna"):
+        assert verdict_of([FULL, row], **telegram("-1", username=known)).refused_by("exec").layer == "group"
+
+
+def test_3_4_the_fixed_list_of_subagents():
+    assert set(SUBAGENT_DENY) == {
+        *("sessions_list", "sessions_history", "sessions_send", "sessions_spawn"),  # the main agent directs
+        *("gateway", "agents_list"),  # running the system
+        "whatsapp_login",  # setting up, with a person
+        *("session_status", "cron"),  # the main agent coordinates
+        *("memory_search", "memory_get"),  # handed over in the prompt
+    }
+
+
+@cases(
+    Case("3.4 a subagent is refused what is on it", (FULL,), refused=SUBAGENT_DENY, by="subagent", ask={"is_subagent": True}),
+    Case("3.4 … and nothing else", (FULL,), kept=ALL - set(SUBAGENT_DENY), ask={"is_subagent": True}),
+    Case("3.4 the main agent is not", (FULL,), exactly=ALL),
+    Case(
+        "3.4 the list is fixed: no row opens it",
+        (FULL, RuleRow("subagent", allow=("*", "cron"))),
+        refused=SUBAGENT_DENY,
+        by="subagent",
+        ask={"is_subagent": True},
+    ),
+    Case(
+        "3.4 decided: a row may refuse more",
+        (FULL, RuleRow("subagent", deny=("exec",))),
+        refused=[*SUBAGENT_DENY, "exec"],
+        by="subagent",
+        ask={"is_subagent": True},
+    ),
+)
+def test_3_4_subagents(case):
+    check(case)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_subagent"),
+    [
+        ("agent:main:subagent:0b1c", True),
+        ("agent:main:SubAgent:0b1c", True),
+        ("agent:main:main", False),
+        ("agent:main:telegram:group:-100", False),
+        ("agent:main:my-subagent", False),
+    ],
+)
+def test_3_4_a_subagent_is_told_by_the_part_subagent_of_its_session_key(key, is_subagent):
+    assert parse_key(key).is_subagent is is_subagent
+
+
+@cases(
+    Case(
+        "3.3 in a sandbox, where nobody has said otherwise: files, commands, image and other sessions",
+        (FULL,),
+        exactly=GROUPS["group:fs"] | GROUPS["group:runtime"] | GROUPS["group:sessions"] - {"subagents"} | {"image"},
+        ask={"sandboxed": True},
+    ),
+    Case("3.3 outside it that list does not count", (FULL,), exactly=ALL),
+    Case(
+        "3.3 a row takes the place of that list; image stays",
+        (FULL, RuleRow("sandbox", allow=("group:fs",))),
+        exactly=GROUPS["group:fs"] | {"image"},
+        ask={"sandboxed": True},
+    ),
+    Case(
+        "3.3 … unless image is denied",
+        (FULL, RuleRow("sandbox", allow=("read",), deny=("image",))),
+        exactly={"read"},
+        ask={"sandboxed": True},
+    ),
+    Case(
+        "3.3 decided: a sandbox's list of plugins only is taken at its word",
+        (FULL, RuleRow("sandbox", allow=("msteams",))),
+        exactly={"msteams_post", "msteams_read", "image"},
+        ask={"sandboxed": True},
+    ),
+    Case(
+        "3.3 an agent's sandbox row takes the place of the one for all",
+        (FULL, RuleRow("sandbox", allow=("read",)), RuleRow("sandbox", "main", deny=("exec",))),
+        exactly=ALL - {"exec"},
+        ask={"sandboxed": True},
+    ),
+)
+def test_3_3_sandbox(case):
+    check(case)
+
+
+# 3.5
+
+
+@cases(
+    Case(
+        "3.5 coding with web_search and web_fetch also allowed is coding and these two, without going to full",
+        (RuleRow("global", profile="coding", also_allow=("web_search", "web_fetch")),),
+        kept=["read", "exec", "web_search", "web_fetch"],
+        refused=["browser", "cron", "message"],
+        by="profile",
+    ),
+    Case(
+        "3.5 it is merged into the profile's allow list, so another layer still refuses",
+        (RuleRow("global", profile="coding", also_allow=("web_search",), deny=("web_search",)),),
+        refused=["web_search"],
+        by="global",
+    ),
+    Case(
+        "3.5 … and into no other list",
+        (RuleRow("global", profile="coding", also_allow=("web_search",), allow=("read",)),),
+        exactly={"read"},
+    ),
+    Case("3.5 full stays without limits", (RuleRow("global", profile="full", also_allow=("web_search",)),), exactly=ALL),
+    Case(
+        "3.5 decided: an agent's replaces the global one",
+        (RuleRow("global", profile="minimal", also_allow=("read",)), agent(also_allow=("write",))),
+        exactly={"session_status", "write"},
+    ),
+    Case(
+        "3.5 decided: an agent's profile alone keeps the global additions",
+        (RuleRow("global", profile="full", also_allow=("read",)), agent(profile="minimal")),
+        exactly={"session_status", "read"},
+    ),
+    Case(
+        "3.5 a provider's profile has its own",
+        (FULL, RuleRow("global", provider="openai", profile="minimal", also_allow=("read",))),
+        exactly={"session_status", "read"},
+        ask=ANYWHERE,
+    ),
+)
+def test_3_5_also_allow(case):
+    check(case)
+
+
+# 3.6
+
+
+@cases(
+    Case("3.6 whatsapp_login is for the owner", (FULL,), kept=["whatsapp_login"], ask={"is_owner": True}),
+    Case(
+        "3.6 others lose it",
+        (FULL,),
+        exactly=ALL - {"whatsapp_login"},
+        refused=["whatsapp_login"],
+        by="owner",
+        ask={"is_owner": False},
+    ),
+    Case(
+        "3.6 whatever a row allows",
+        (everybody(allow=("*", "whatsapp_login")),),
+        refused=["whatsapp_login"],
+        by="owner",
+        ask={"is_owner": False},
+    ),
+    Case("3.6 being the owner opens no layer", (RuleRow("global", profile="minimal"),), refused=["whatsapp_login"], by="profile"),
+)
+def test_3_6_owner_only(case):
+    check(case)
+
+
+# 6
+
+DANGEROUS = ("group:runtime", "gateway")
+
+
+@cases(
+    Case(
+        "6 anybody in a Discord group can set off the bot: exec and gateway are not shown there",
+        (FULL, RuleRow("group", channel="discord", group="*", deny=DANGEROUS)),
+        kept=["message", "web_search"],
+        refused=["exec", "process", "gateway"],
+        by="group",
+        ask={"channel": "discord", "group": "8841"},
+    ),
+    Case(
+        "6 a subagent must not get round the main agent: no sessions_send, memory_search or cron",
+        (FULL,),
+        kept=["read", "exec"],
+        refused=["sessions_send", "memory_search", "cron"],
+        by="subagent",
+        ask={"is_subagent": True},
+    ),
+    Case(
+        "6 inside a sandbox only its files are worked on",
+        (FULL, RuleRow("sandbox", allow=("group:fs",))),
+        exactly=GROUPS["group:fs"] | {"image"},
+        ask={"sandboxed": True},
+    ),
+    Case(
+        "6 a provider that does not take a tool's schema is not offered the tool",
+        (FULL, RuleRow("global", provider="google", deny=("browser", "canvas"))),
+        refused=["browser", "canvas"],
+        by="global_provider",
+        ask={"provider": "google", "model": "gemini-3"},
+    ),
+    Case(
+        "6 groups serve different ends: exec for the operators' group",
+        (FULL, in_group("ops", allow=("exec", "read")), in_group("support", allow=("message",))),
+        exactly={"exec", "read"},
+        ask=telegram("ops"),
+    ),
+    Case(
+        "6 … and message alone for the support group",
+        (FULL, in_group("ops", allow=("exec", "read")), in_group("support", allow=("message",))),
+        exactly={"message"},
+        ask=telegram("support"),
+    ),
+    Case(
+        "6 people have different rights: the owner gets everything",
+        (FULL, in_group("team", "anna", allow=("*",)), in_group("team", "*", allow=("message",))),
+        exactly=ALL,
+        ask=telegram("team", username="anna"),
+    ),
+    Case(
+        "6 … others are limited",
+        (FULL, in_group("team", "anna", allow=("*",)), in_group("team", "*", allow=("message",))),
+        exactly={"message"},
+        ask=telegram("team", username="bob"),
+    ),
+)
+def test_6_what_the_policy_is_for(case):
+    check(case)
