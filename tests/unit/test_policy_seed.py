@@ -1,7 +1,7 @@
 """The manual of the tool policy, sentence by sentence: each case says the sentence and shows that it is so.
 
 Chapters 2.2 groups, 2.3 lists of plugins only, 3.1 to 3.3 one policy and nine layers, 5 the order.
-The rest is in test_policy_seed_layers.py.
+The rest is in test_policy_seed_layers.py and test_policy_seed_groups.py.
 Where the manual leaves something open, the case says what was decided.
 """
 

@@ -1,14 +1,14 @@
 """What an operator wants to stay true: "support-bot never gets exec". Judged by the same `evaluate` as everything else. Pure."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tools_app.policy.chain import evaluate
-from tools_app.policy.layers import ANY
+from tools_app.policy.layers import ANY, group_policy
 from tools_app.policy.matcher import ready
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
-from tools_app.policy.rules import GROUP, PolicyRules
+from tools_app.policy.rules import GROUP, PolicyRules, RuleRow
 
 ANY_OTHER = "any-other-agent"  # stands for the agents that no row names
 ANY_OTHER_GROUP = "any-other-group"
@@ -77,9 +77,8 @@ def _first_fault(
 
 def _cases(expectation: Expectation, rules: PolicyRules, plugins: tuple[str, ...]) -> Iterator[PolicyQuery]:
     """One question for each way in which the rows can answer differently."""
-    agent = expectation.agent.strip().lower()
-    places = list(dict.fromkeys(_places(expectation, rules)))
-    for who in [agent] if agent else [*sorted({row.subject for row in rules.rows if row.subject}), ANY_OTHER]:
+    places = _distinct(_places(expectation, rules), rules, plugins)
+    for who in _agents(expectation, rules):
         for key in _models(expectation, rules, who):
             provider, _, model = key.partition("/")
             for channel, group, sender in places:
@@ -95,6 +94,17 @@ def _cases(expectation: Expectation, rules: PolicyRules, plugins: tuple[str, ...
                     sandboxed=expectation.sandboxed,
                     plugins=plugins,
                 )
+
+
+def _agents(expectation: Expectation, rules: PolicyRules) -> Iterable[str]:
+    """The agent that the words name; else one of those whose rows say the same, and one without rows."""
+    if agent := expectation.agent.strip().lower():
+        return [agent]
+    said: dict[str, set[RuleRow]] = {ANY_OTHER: set()}
+    for row in rules.rows:
+        if row.subject:
+            said.setdefault(row.subject, set()).add(replace(row, subject=""))
+    return {frozenset(rows): agent for agent, rows in said.items()}.values()
 
 
 def _models(expectation: Expectation, rules: PolicyRules, agent: str) -> list[str]:
@@ -116,6 +126,18 @@ def _places(expectation: Expectation, rules: PolicyRules) -> Iterator[tuple[str,
         if row.scope == GROUP and channel in ("", row.channel) and (group == ANY or row.group in (group, ANY)):
             here = ANY_OTHER_GROUP if row.group == ANY else row.group
             yield row.channel, here if group == ANY else group, sender or ("" if row.sender == ANY else row.sender)
+
+
+def _distinct(
+    places: Iterable[tuple[str, str, str]], rules: PolicyRules, plugins: tuple[str, ...]
+) -> Iterable[tuple[str, str, str]]:
+    """One place of those where the group layer thinks the same. It knows no agents, so the others would tell nothing new."""
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]] | None, tuple[str, str, str]] = {}
+    for channel, group, sender in places:
+        query = PolicyQuery("", channel=channel, group=group, sender=Sender(id=sender), plugins=plugins)
+        opinion = group_policy(query, rules)
+        found.setdefault((opinion.allow, opinion.deny) if opinion else None, (channel, group, sender))
+    return found.values()
 
 
 def _where(query: PolicyQuery) -> str:
