@@ -15,7 +15,7 @@ SHOWN_MEMBERS = 6  # tools of a group, in a hint
 def about_all_tools(query: PolicyQuery) -> PolicyQuery:
     """The question about every tool a policy can name, also those natives that nothing offers yet; in the order they are read."""
     known = registry.installed()
-    tools = sorted(known.nameable, key=lambda facts: (first_group(facts), facts.name))
+    tools = sorted(known.nameable, key=lambda facts: (not first_group(facts), first_group(facts), facts.name))
     return replace(query, tools=tuple(tools), plugins=known.plugin_names)
 
 

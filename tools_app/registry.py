@@ -52,7 +52,11 @@ class Registry:
     @property
     def nameable(self) -> tuple[ToolFacts, ...]:
         """Every tool a policy can speak of, also those natives that nothing offers yet."""
-        absent = (ToolFacts(name, _groups_of(group)) for name, group in catalog.GROUP_OF.items() if name not in self.tools)
+        absent = (
+            ToolFacts(name, _groups_of(group), owner_only=name in catalog.OWNER_ONLY)
+            for name, group in catalog.GROUP_OF.items()
+            if name not in self.tools
+        )
         return (*(each.facts for each in self.tools.values()), *absent)
 
     def knows(self, entry: str) -> bool:

@@ -72,6 +72,7 @@ class Answer:
     opened: int  # refused now, kept with the draft
     closed: int
     groups: tuple[str, ...]
+    flipped: tuple[ToolRow, ...]  # whatever is shown
 
     @property
     def refused(self) -> int:
@@ -94,6 +95,7 @@ def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None =
         opened=sum(row.kept and not row.was_kept for row in rows),
         closed=sum(row.was_kept and not row.kept for row in rows),
         groups=tuple(dict.fromkeys(row.group for row in rows if row.group)),
+        flipped=tuple(row for row in rows if row.changed),
     )
 
 
