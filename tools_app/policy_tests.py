@@ -17,7 +17,7 @@ from tools_app.policy.expectations import Broken, Expectation
 from tools_app.policy.layers import sender_key
 from tools_app.policy.matcher import normalise
 from tools_app.policy_checks import PROVIDER, SLUG, Finding
-from tools_app.policy_vocabulary import is_known_tool
+from tools_app.policy_vocabulary import broken_among, is_known_tool
 
 FLAGS = ("sandboxed", "subagent")
 
@@ -55,11 +55,16 @@ def save_test(pk: int | None = None, **fields: Any) -> PolicyTest:
             test.save()
     except IntegrityError:
         raise Conflict(_("there is a test named “%s” already") % wanted.name) from None
-    for fault in broken_tests(current_rules()):
-        if fault.expectation.name == test.name:
-            words = _("This does not hold now, so it would block every change. Correct the policy first: %s")
-            raise InvalidRequest(words % fault.why)
+    if why := why_broken(wanted):
+        raise InvalidRequest(why)
     return test
+
+
+def why_broken(test: Expectation) -> str:
+    """The case in which it does not hold under the rules of now, in words; empty if it holds."""
+    faults = broken_among([test], current_rules())
+    words = _("This does not hold now, so it would block every change. Correct the policy first: %s")
+    return words % broken_words(faults[0]) if faults else ""
 
 
 def delete_test(pk: int) -> None:

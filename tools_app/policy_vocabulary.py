@@ -1,13 +1,16 @@
 """What a policy can speak of in this installation: its tools, and the words an entry may use. Asks the registry, in one place."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from django.utils.translation import gettext as _
 
 from tools_app import registry
 from tools_app.policy.catalog import GROUPS, OPENCLAW, PLUGINS
+from tools_app.policy.expectations import Broken, Expectation, broken
 from tools_app.policy.matcher import GROUP_PREFIX
 from tools_app.policy.query import PolicyQuery, ToolFacts
+from tools_app.policy.rules import PolicyRules
 
 SHOWN_MEMBERS = 6  # tools of a group, in a hint
 
@@ -33,6 +36,12 @@ def first_group(facts: ToolFacts) -> str:
 def is_known_tool(entry: str) -> bool:
     """Whether an entry names or fits a tool, a group or a plugin."""
     return registry.installed().knows(entry)
+
+
+def broken_among(tests: Iterable[Expectation], rules: PolicyRules) -> list[Broken]:
+    """Those of these tests, stored or not, that do not hold."""
+    known = registry.installed()
+    return broken(tests, rules, known.nameable, known.plugin_names)
 
 
 def entry_words() -> list[tuple[str, str]]:

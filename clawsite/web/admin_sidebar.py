@@ -24,7 +24,10 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (_("Agents and models"), (("agents.agent", "smart_toy"),)),
-    (_("Tools and policy"), (("tools_app.toolpolicy", "policy"), ("tools_app.policyversion", "history"))),
+    (
+        _("Tools and policy"),
+        (("tools_app.toolpolicy", "policy"), ("tools_app.policytest", "fact_check"), ("tools_app.policyversion", "history")),
+    ),
     (
         _("People and access"),
         (

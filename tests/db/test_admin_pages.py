@@ -17,7 +17,7 @@ from agents.models import Agent
 from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User
 from clawsite.infra import clock
 from sessions_app.models import Attachment, Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
-from tools_app.models import PolicyVersion, ToolPolicy
+from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
@@ -53,6 +53,7 @@ def leftovers():
     yield
     ToolPolicy.objects.filter(subject__startswith="robot-").delete()
     PolicyVersion.objects.filter(number__gte=1000).delete()
+    PolicyTest.objects.all().delete()
     Group.objects.filter(name__startswith="team-").delete()
     LogEntry.objects.all().delete()
 
@@ -70,6 +71,7 @@ def fill(root: User, numbers: range) -> None:
         KnownAddress.objects.create(account=f"a{n}", address="127.0.0.1", last_seen_at=now)
         Agent.objects.create(slug=f"robot-{n}", name=f"Robot {n}")
         ToolPolicy.objects.create(scope="agent", subject=f"robot-{n}", profile="minimal")
+        PolicyTest.objects.create(name=f"robot-{n} never runs a command", expected="never", tool="exec", agent=f"robot-{n}")
         PolicyVersion.objects.create(number=1000 + n, created_at=now, changed_by=user, snapshot=[])
         Worker.objects.create(id=f"w{n}", pid=n, started_at=now, heartbeat_at=now.timestamp())
         session = Session.objects.create(owner=user, key=f"agent:main:k{n}", agent="main", title=f"Title {n}")
@@ -147,6 +149,7 @@ def test_every_list_can_be_searched_filtered_and_narrowed_by_date():
         "Event",
         "FirstAdminLink",
         "Lane",
+        "PolicyTest",
         "ToolPolicy",
     }
 
