@@ -9,10 +9,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from clawsite.infra import clock
-from sessions_app import runs
 from sessions_app.models import ToolCall
-from tests.policies import policy_restored
+from tests.policies import policy_restored, recorded
 from tools_app import policies
 from tools_app.authorize import NOT_OFFERED
 from tools_app.models import PolicyTest
@@ -63,30 +61,6 @@ def cell(page: str, tool: str, layer: str) -> str:
     found = re.search(rf'<td class="([a-z ]+)" data-layer="{layer}"', row[0])
     assert found
     return found[1]
-
-
-def recorded(user, session, *, name: str = "write", status: str = "refused", **query) -> ToolCall:
-    """A call as the worker stores one, judged by the policy of now."""
-    asked = about_all_tools(PolicyQuery("main", is_owner=True, provider="openai", model="gpt-5", **query))
-    asked = asked.about(facts for facts in asked.tools if facts.name == name)
-    verdict = evaluate(asked, policies.current_rules())
-    accepted = runs.accept_run(user=user, session=session, run_id=f"run-{ToolCall.objects.count()}", prompt="the secret prompt")
-    refused = verdict.refused_by(name)
-    return ToolCall.objects.create(
-        run_id=accepted.pk,
-        session=session,
-        call_id="c1",
-        position=0,
-        name=name,
-        arguments={"path": "the-secret-path"},
-        status=status,
-        refused_by=refused.layer if refused else "",
-        query=asked.to_json(),
-        verdict=verdict.to_json(),
-        policy_version=policies.current_rules().version,
-        lease_token=1,
-        created_at=clock.now(),
-    )
 
 
 # Who may look
