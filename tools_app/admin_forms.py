@@ -1,10 +1,11 @@
 """The forms of policies and policy tests in the admin. They refuse what the services would refuse, beside the field it is about."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -95,8 +96,9 @@ class ToolPolicyForm(PolicyModelForm):
         newest = policies.current_rules().version
         if seen is None or seen == newest:
             return
-        self.data = self.data.copy()
-        self.data["seen_version"] = str(newest)
+        renewed = cast("QueryDict", self.data).copy()
+        renewed["seen_version"] = str(newest)
+        self.data = renewed
         versions = PolicyVersion.objects.filter(number__gt=seen).select_related("changed_by")[:5]
         told = "; ".join(f"{each.number}: {each.change}, {each.changed_by or _('the system')}" for each in versions)
         words = _("The policy was changed while you were editing (%s). What you typed is kept: look at it, then save again.")
