@@ -9,7 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-# Group -> (table, icon); an icon is a name of Material Symbols, which comes with unfold.
+# Group -> (table or page, icon); an icon is a name of Material Symbols, which comes with unfold.
 MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
     (
         _("Conversations"),
@@ -26,7 +26,12 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
     (_("Agents and models"), (("agents.agent", "smart_toy"),)),
     (
         _("Tools and policy"),
-        (("tools_app.toolpolicy", "policy"), ("tools_app.policytest", "fact_check"), ("tools_app.policyversion", "history")),
+        (
+            ("policies", "rule"),
+            ("tools_app.toolpolicy", "policy"),
+            ("tools_app.policytest", "fact_check"),
+            ("tools_app.policyversion", "history"),
+        ),
     ),
     (
         _("People and access"),
@@ -42,6 +47,10 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
 )
 
 
+# Pages of ours outside the admin, by the name of their address: title, and the permission it takes.
+PAGES = {"policies": (_("Which tools, and why"), "tools_app.view_toolpolicy")}
+
+
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """For unfold's setting SIDEBAR."""
     overview = {"title": _("Overview"), "icon": "space_dashboard", "link": reverse("admin:index")}
@@ -51,6 +60,10 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
+    if label in PAGES:
+        title, permission = PAGES[label]
+        may = request.user.has_perm(permission)
+        return {"title": title, "icon": icon, "link": reverse(label), "active": False} if may else None
     app, model_name = label.split(".")
     try:
         link = reverse(f"admin:{app}_{model_name}_changelist")

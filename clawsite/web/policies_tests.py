@@ -10,11 +10,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from agents.models import Agent
 from clawsite.infra.errors import ClawError, NotFound
 from clawsite.web.policies_access import PolicyRequest, needs
 from tools_app.models import PolicyTest
 from tools_app.policy.expectations import Expectation
 from tools_app.policy_tests import FLAGS, checked_tests, delete_test, faults_of_test, normal_test, save_test
+from tools_app.policy_vocabulary import entry_words
 
 ADD, EDIT, DELETE = "tools_app.add_policytest", "tools_app.change_policytest", "tools_app.delete_policytest"
 
@@ -24,7 +26,11 @@ class TestForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's classes t
 
     class Meta:
         model = PolicyTest
-        fields = ["name", "expected", "tool", "agent", "provider", "channel", "group", "sender", "sandboxed", "subagent"]
+        fields = ["name", "agent", "expected", "tool", "provider", "channel", "group", "sender", "sandboxed", "subagent"]
+        widgets = {
+            "tool": forms.TextInput(attrs={"list": "entry-words", "autocomplete": "off", "spellcheck": "false"}),
+            "agent": forms.TextInput(attrs={"list": "agents", "autocomplete": "off", "spellcheck": "false"}),
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
@@ -78,6 +84,10 @@ def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
         else:
             messages.success(request, _("The test is saved. It holds, and no version that breaks it will be published."))
             return redirect("policy-tests")
-    # A fresh row: the form has changed the one it was given.
-    named = PolicyTest.objects.filter(pk=test.pk).first() if test else None
-    return render(request, "policies/test_form.html", {"form": form, "test": named}, status=400 if form.errors else 200)
+    context = {
+        "form": form,
+        "test": PolicyTest.objects.filter(pk=test.pk).first() if test else None,  # the form has changed the one it was given
+        "entries": entry_words(),
+        "agents": Agent.objects.values_list("slug", flat=True),
+    }
+    return render(request, "policies/test_form.html", context, status=400 if form.errors else 200)
