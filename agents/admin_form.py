@@ -21,7 +21,7 @@ from agents.providers.catalog import DEMO_MODEL, VIA_LITELLM, available_models, 
 from agents.providers.endpoints import ENDPOINTS, LITELLM_KEYS
 from sessions_app.sessions import THINKING_LEVELS
 from tools_app import policies
-from tools_app.admin import EntriesField
+from tools_app.admin_entries import EntriesField
 from tools_app.policy.catalog import PROFILES
 from tools_app.policy.rules import LISTS, RuleRow
 from tools_app.policy_checks import faults_of, normal_form

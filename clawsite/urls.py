@@ -6,7 +6,21 @@ from django.views.generic import RedirectView
 
 from clawsite.api.schema import protocol_json
 from clawsite.api.tools import invoke_tool
-from clawsite.web import account, attachments, chat, dashboard, entry, health, manifest, preferences, runs
+from clawsite.web import (
+    account,
+    attachments,
+    chat,
+    dashboard,
+    entry,
+    health,
+    manifest,
+    policies,
+    policies_calls,
+    policies_history,
+    policies_tests,
+    preferences,
+    runs,
+)
 
 urlpatterns = [
     path("", chat.chat, name="chat"),
@@ -28,6 +42,18 @@ urlpatterns = [
     path("runs/", runs.runs, name="runs"),
     path("runs/<int:pk>/", runs.run, name="run"),
     path("runs/<int:pk>/export/", runs.export, name="run-export"),
+    path("policies/", policies.explain, name="policies"),
+    path("policies/save/", policies.save, name="policy-save"),
+    path("policies/delete/", policies.delete, name="policy-delete"),
+    path("policies/calls/", policies_calls.look_up, name="policy-call-lookup"),
+    path("policies/calls/<int:pk>/", policies_calls.call, name="policy-call"),
+    path("policies/history/", policies_history.history, name="policy-history"),
+    path("policies/history/<int:number>/", policies_history.version, name="policy-version"),
+    path("policies/history/<int:number>/restore/", policies_history.restore, name="policy-restore"),
+    path("policies/tests/", policies_tests.tests, name="policy-tests"),
+    path("policies/tests/new/", policies_tests.new_test, name="policy-test-new"),
+    path("policies/tests/<int:pk>/", policies_tests.edit_test, name="policy-test"),
+    path("policies/tests/<int:pk>/delete/", policies_tests.remove_test, name="policy-test-delete"),
     path("api/protocol.json", protocol_json),
     path("tools/invoke", invoke_tool),
     path("healthz", health.healthz),

@@ -259,7 +259,8 @@ class ToolCallAdmin(ReadOnlyAdmin):
     def run_page(self, call: ToolCall) -> str:
         return page_link("run", call.run_id, _("open")) or EMPTY
 
-    def around(self, row: ToolCall) -> Iterable[Around]:
+    def around(self, row: ToolCall) -> Iterable[Around | Page]:
+        yield Page(_("Why it was decided so"), "policy-call", row.pk)
         yield Around(_("Events of its run"), Event, {"run": row.run_id})
         yield Around(_("Other calls of its run"), ToolCall, {"run": row.run_id})
         yield Around(_("Transcript of its run"), TranscriptEntry, {"run": row.run_id})

@@ -1,109 +1,107 @@
-"""Operators edit policies here; versions can be read and never changed. All writing goes through tools_app.policies."""
+"""Operators edit policies and their tests here; versions can be read and restored. All writing goes through the services."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from django import forms
-from django.contrib import admin
-from django.core.exceptions import ValidationError
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.accounts.models import User
-from clawsite.infra.admin_base import Around, ClawAdmin, ReadOnlyAdmin
+from clawsite.infra.admin_base import Around, ClawAdmin, Page, ReadOnlyAdmin
 from clawsite.infra.admin_display import EMPTY, link_column, link_to
+from clawsite.infra.errors import ClawError
 from sessions_app.models import ToolCall
-from tools_app import policies
-from tools_app.models import PolicyVersion, ToolPolicy
-from tools_app.policy.catalog import PROFILES
+from tools_app import policies, policy_tests
+from tools_app.admin_entries import split_entries
+from tools_app.admin_forms import PolicyTestForm, ToolPolicyForm
+from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
+from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import LISTS, PLACE
-from tools_app.policy_checks import faults_of, normal_form
-
-if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
-    from django.forms import Select, Textarea
-
-    PolicyModelForm = forms.ModelForm[ToolPolicy]
-else:
-    from unfold.widgets import UnfoldAdminSelectWidget as Select
-    from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
-
-    PolicyModelForm = forms.ModelForm
-
-
-class EntriesField(forms.CharField):
-    """A list of entries, one a line."""
-
-    widget = Textarea(attrs={"rows": 4})
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
-
-    def clean(self, value: Any) -> list[str]:
-        return [line.strip() for line in super().clean(value).splitlines() if line.strip()]
-
-
-class ToolPolicyForm(PolicyModelForm):
-    profile = forms.ChoiceField(
-        label=_("Profile"), required=False, choices=[("", "—"), *((name, name) for name in PROFILES)], widget=Select
-    )
-    allow = EntriesField(
-        label=_("Allow"), required=False, help_text=_("One a line: a tool, `group:fs`, `sessions_*`, `*`. Empty does not limit.")
-    )
-    deny = EntriesField(label=_("Deny"), required=False, help_text=_("One a line. Stronger than anything that is allowed."))
-    also_allow = EntriesField(label=_("Also allow"), required=False, help_text=_("One a line. Added to what the profile allows."))
-    # What the editor had before them: a change made meanwhile by somebody else is not overwritten unseen.
-    seen_version = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
-
-    class Meta:
-        model = ToolPolicy
-        fields = [*PLACE, "profile", *LISTS]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not self.is_bound:
-            self.initial["seen_version"] = policies.current_rules().version
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or self.cleaned_data
-        if self.errors:
-            return cleaned
-        given = {name: cleaned.get(name, getattr(self.instance, name)) for name in (*PLACE, "profile", *LISTS)}
-        rule = normal_form(**given)
-        for fault in faults_of(rule):
-            self.add_error(fault.field if fault.field in self.fields else None, fault.words)
-        # In normal form before Django looks for a second row: " Main" is the agent main.
-        cleaned |= {name: value for name, value in rule.to_json().items() if name in cleaned}
-        seen = cleaned.get("seen_version")
-        if seen is not None and seen != policies.current_rules().version:
-            raise ValidationError(_("The policy was changed while you were editing. Reload the page and look at it again."))
-        return cleaned
+from tools_app.policy_checks import faults_of, normal_form, warnings_of
 
 
 def _editor(request: HttpRequest) -> User:
     return cast(User, request.user)  # the admin admits nobody who is not signed in
 
 
-@admin.register(ToolPolicy)
-class ToolPolicyAdmin(ClawAdmin):
-    form = ToolPolicyForm
-    list_display = ["scope", "subject_link", "profile", *LISTS]
-    list_filter = ["scope", "profile"]
-    search_fields = ["subject", "profile"]
-    ordering = ["scope", "subject"]
-    fields = [*PLACE, "profile", *LISTS, "seen_version"]
+class ServedAdmin(ClawAdmin):
+    """Rows that a service writes. What it refuses is said in words, and the form keeps what was typed."""
 
-    @admin.display(description=_("subject"), ordering="subject")
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        except ClawError:
+            # Something has changed between the form's own look and the save. It looks again, and says it.
+            return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except ClawError as refused:
+            self.message_user(request, refused.message, messages.ERROR)
+            return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[object_id]))
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Without deleting many at once: each is a version, and one that may not go would leave the others half done."""
+        return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
+
+
+@admin.register(ToolPolicy)
+class ToolPolicyAdmin(ServedAdmin):
+    form = ToolPolicyForm
+    list_display = ["place", "scope", "subject_link", "profile", *LISTS]
+    list_filter = ["scope", "profile"]
+    search_fields = ["subject", "provider", "channel", "group", "sender", "profile"]
+    ordering = list(PLACE)
+    fieldsets = [
+        (
+            _("Where it applies"),
+            {"fields": list(PLACE), "description": _("One rule a place. Rules of different places must all agree.")},
+        ),
+        (_("What it says"), {"fields": ["profile", "also_allow", "allow", "deny", "seen_version"]}),
+    ]
+
+    @admin.display(description=_("place"), ordering="scope")
+    def place(self, policy: ToolPolicy) -> str:
+        return policy.as_rule().key
+
+    @admin.display(description=_("agent"), ordering="subject")
     def subject_link(self, policy: ToolPolicy) -> str:
         return link_to("agents", "agent", policy.subject, policy.subject) if policy.scope == ToolPolicy.Scope.AGENT else EMPTY
+
+    def around(self, row: ToolPolicy) -> Iterable[Page]:
+        yield Page(_("Which tools, and why"), "policies")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ToolPolicy | None = None) -> list[str]:
         return [*PLACE] if obj else []
 
+    def get_urls(self) -> list[URLPattern]:
+        findings = path("findings/", self.admin_site.admin_view(self.findings), name="tools_app_toolpolicy_findings")
+        return [findings, *super().get_urls()]
+
+    def findings(self, request: HttpRequest) -> HttpResponse:
+        """What is wrong or odd about the row as it stands in the form, for the script that asks at every pause."""
+        if not self.has_view_permission(request):
+            return JsonResponse({}, status=403)
+        given: dict[str, Any] = {name: request.GET.get(name, "") for name in (*PLACE, "profile")}
+        rule = normal_form(**given, **{name: split_entries(request.GET.get(name, "")) for name in LISTS})
+        found = list(faults_of(rule)) or list(warnings_of(rule, policies.current_rules()))
+        return JsonResponse({"findings": [{"field": each.field, "words": each.words, "level": each.level} for each in found]})
+
     def save_model(self, request: HttpRequest, obj: ToolPolicy, form: Any, change: bool) -> None:
-        rule = obj.as_rule().to_json()
-        saved = policies.save_policy(**rule, changed_by=_editor(request), expected_version=form.cleaned_data.get("seen_version"))
-        obj.pk = saved.pk
+        rule = obj.as_rule()
+        doubts = list(warnings_of(rule, policies.current_rules()))
+        seen = form.cleaned_data.get("seen_version")
+        obj.pk = policies.save_policy(**rule.to_json(), changed_by=_editor(request), expected_version=seen).pk
+        for doubt in doubts:
+            self.message_user(request, doubt.words, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: ToolPolicy) -> None:
         policies.delete_policy(**{name: getattr(obj, name) for name in PLACE}, changed_by=_editor(request))
@@ -113,19 +111,67 @@ class ToolPolicyAdmin(ClawAdmin):
             self.delete_model(request, policy)
 
 
+@admin.register(PolicyTest)
+class PolicyTestAdmin(ServedAdmin):
+    form = PolicyTestForm
+    list_filter = ["expected"]
+    search_fields = ["name", "agent", "tool"]
+    fieldsets = [
+        (
+            _("What must stay true"),
+            {
+                "fields": ["name", "agent", "expected", "tool"],
+                "description": _("No version is published that breaks a test. One that does not hold now is not saved."),
+            },
+        ),
+        (_("Only in this case"), {"fields": ["provider", ("channel", "group", "sender"), ("sandboxed", "subagent")]}),
+    ]
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        broken = {each.test.pk for each in policy_tests.checked_tests() if each.fault}
+
+        @admin.display(description=_("state"))
+        def state(test: PolicyTest) -> tuple[str, str]:
+            return ("broken", gettext("broken")) if test.pk in broken else ("holds", gettext("holds"))
+
+        state.label = {"broken": "danger", "holds": "success"}  # type: ignore[attr-defined]  # unfold's coloured words
+        return ["name", state, "agent", "expected", "tool", "provider", "group", "sender"]
+
+    def save_model(self, request: HttpRequest, obj: PolicyTest, form: Any, change: bool) -> None:
+        fields = {name: getattr(obj, name) for name in (*Expectation.WORDS, *policy_tests.FLAGS)}
+        obj.pk = policy_tests.save_test(obj.pk, **fields).pk
+
+    def delete_model(self, request: HttpRequest, obj: PolicyTest) -> None:
+        policy_tests.delete_test(obj.pk)
+
+
 @admin.register(PolicyVersion)
 class PolicyVersionAdmin(ReadOnlyAdmin):
-    list_display = ["number", "created_at", link_column("changed_by", _("changed by")), "row_count"]
+    list_display = ["number", "created_at", link_column("changed_by", _("changed by")), "change", "row_count"]
     list_filter = ["created_at"]
-    search_fields = ["number", "changed_by__username"]
+    search_fields = ["number", "changed_by__username", "change"]
     list_select_related = ["changed_by"]
     date_hierarchy = "created_at"
-    fields = ["number", ("created_at", "changed_by"), "snapshot"]
+    fields = ["number", ("created_at", "changed_by", "change"), "snapshot"]
+    actions = ["restore"]
 
     @admin.display(description=_("rows"))
     def row_count(self, version: PolicyVersion) -> int:
         return len(version.snapshot)
 
-    def around(self, row: PolicyVersion) -> Iterable[Around]:
+    def around(self, row: PolicyVersion) -> Iterable[Around | Page]:
+        yield Page(_("What it changed, and the way back to it"), "policy-version", row.number)
         yield Around(_("Calls judged by it"), ToolCall, {"policy_version": row.number})
         yield Around(_("Refused by it"), ToolCall, {"policy_version": row.number, "status": ToolCall.Status.REFUSED.value})
+
+    def has_restore_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("tools_app.change_toolpolicy")
+
+    @admin.action(description=_("Restore this version"), permissions=["restore"])
+    def restore(self, request: HttpRequest, queryset: QuerySet[PolicyVersion]) -> HttpResponse | None:
+        """The page of the version shows what would change, and asks."""
+        chosen = list(queryset[:2])
+        if len(chosen) == 1:
+            return redirect(reverse("policy-version", args=[chosen[0].number]) + "#restore")
+        self.message_user(request, gettext("Choose one version to go back to."), messages.ERROR)
+        return None

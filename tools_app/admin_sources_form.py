@@ -9,7 +9,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.errors import ClawError
-from tools_app.admin import EntriesField
 from tools_app.mcp import servers
 from tools_app.models import McpServer
 
@@ -24,6 +23,18 @@ else:
 
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class LinesField(forms.CharField):
+    """A list, one a line: an argument may have blanks in it."""
+
+    widget = Textarea(attrs={"rows": 4})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str]:
+        return [line.strip() for line in super().clean(value).splitlines() if line.strip()]
 
 
 class PairsField(forms.CharField):
@@ -54,7 +65,7 @@ class PairsField(forms.CharField):
 
 
 class McpServerForm(ServerModelForm):
-    args = EntriesField(label=_("Arguments"), required=False, help_text=_("One a line. Example: mcp-server-time"))
+    args = LinesField(label=_("Arguments"), required=False, help_text=_("One a line. Example: mcp-server-time"))
     env = PairsField(
         label=_("Environment"),
         required=False,
@@ -72,10 +83,10 @@ class McpServerForm(ServerModelForm):
         name=HEADER,
         help_text=_("Name: value, one a line. Example: Authorization: Bearer ${WEATHER_TOKEN}"),
     )
-    include = EntriesField(
+    include = LinesField(
         label=_("Only these tools"), required=False, help_text=_("The server’s own names, one a line; get_* is allowed. Empty: all")
     )
-    exclude = EntriesField(label=_("Not these tools"), required=False, help_text=_("One a line. Stronger than the list above"))
+    exclude = LinesField(label=_("Not these tools"), required=False, help_text=_("One a line. Stronger than the list above"))
 
     class Meta:
         model = McpServer

@@ -85,7 +85,20 @@ def tokens(page: Page) -> None:
     page.locator("#tokens").evaluate("part => window.scrollTo(0, part.offsetTop - 80)")
 
 
+def table(page: Page) -> None:
+    expect(page.locator(".matrix tbody tr").first).to_be_visible()
+
+
+def draft(page: Page) -> None:
+    page.get_by_label("Deny").fill("edit\ngroup:runtime")
+    page.get_by_label("Also allow").fill("web_search")
+    expect(page.locator("tr.flipped").first).to_be_visible()
+    page.get_by_role("button", name="last 30 days").click()
+    expect(page.locator("#replayed")).to_be_visible()
+
+
 CHAT = at(f"/#{KEY}")
+ASKED = "/policies/?agent=helpdesk&model=openai/gpt-5-mini"
 PICTURES: dict[str, Picture] = {
     "chat-light": Picture(CHAT, conversation, size=LONG),
     "chat-dark": Picture(CHAT, conversation, size=LONG, dark=True),
@@ -98,6 +111,10 @@ PICTURES: dict[str, Picture] = {
     "admin-runs": Picture(at("/admin/sessions_app/run/")),
     "dashboard": Picture(at("/admin/"), size=TALL),
     "run": Picture(lambda scene: f"/runs/{scene.refused_run}/", first_error, size=TALL),
+    "policies": Picture(at(ASKED), table, size=TALL),
+    "policies-draft": Picture(at(f"{ASKED}&scope=agent&for_agent=helpdesk"), draft, size=TALL),
+    "policy-call": Picture(lambda scene: f"/policies/calls/{scene.refused_call}/", size=LONG),
+    "policy-history": Picture(at("/policies/history/"), size=LONG),
     "account": Picture(at("/account/"), tokens, size=(1280, 760)),
     "sign-in": Picture(at("/sign-in/"), only="main", signed_in=False, size=(960, 640)),
 }
@@ -118,6 +135,15 @@ OTHERS: dict[str, Picture] = {
     "run-failed": Picture(lambda scene: f"/runs/{scene.failed_run}/", recorder),
     "runs": Picture(at("/runs/")),
     "runs-phone": Picture(at("/runs/"), size=PHONE),
+    "policies-dark": Picture(at(ASKED), table, size=TALL, dark=True),
+    "policies-draft-dark": Picture(at(f"{ASKED}&scope=agent&for_agent=helpdesk"), draft, size=TALL, dark=True),
+    "policies-phone": Picture(at(f"{ASKED}&tool=exec"), size=PHONE),
+    "policies-draft-phone": Picture(at(f"{ASKED}&scope=agent&for_agent=helpdesk"), size=PHONE),
+    "policy-call-phone": Picture(lambda scene: f"/policies/calls/{scene.refused_call}/", size=PHONE),
+    "policy-tests": Picture(at("/policies/tests/"), size=LOW),
+    "policy-test-new": Picture(at("/policies/tests/new/")),
+    "policy-version": Picture(at("/policies/history/3/")),
+    "admin-policy": Picture(at("/admin/tools_app/toolpolicy/add/")),
     "account-dark": Picture(at("/account/"), dark=True),
     "account-phone": Picture(at("/account/"), size=PHONE),
     "sign-in-dark": Picture(at("/sign-in/"), signed_in=False, size=(960, 640), dark=True),

@@ -25,6 +25,7 @@ class Scene:
     ada: Any  # an administrator, whose conversations are shown
     refused_run: int
     failed_run: int
+    refused_call: int
 
 
 def prepare(site: Site) -> Scene:
@@ -53,7 +54,8 @@ def prepare(site: Site) -> Scene:
     _tokens(ada)
     told.ask(ada, "agent:analyst:interviews", story.SLOW)  # still being answered while the pictures are taken
     until(lambda: told.status("agent:analyst:interviews") == "running", "the slow run to start")
-    return Scene(ada, told.runs["agent:helpdesk:board"], told.runs["agent:helpdesk:refunds"])
+    board = told.runs["agent:helpdesk:board"]
+    return Scene(ada, board, told.runs["agent:helpdesk:refunds"], _refused_call(board))
 
 
 OTHERS = (
@@ -111,6 +113,7 @@ class _Told:
 def _agents() -> None:
     from agents.models import Agent
     from tools_app.policies import save_policy
+    from tools_app.policy_tests import save_test
 
     Agent.objects.filter(slug=MAIN).update(name="Main", model="openai/gpt-5")
     instructions = "Answer questions of our customers' staff. Be short. Name the page of the handbook you rely on."
@@ -118,6 +121,11 @@ def _agents() -> None:
     Agent.objects.create(slug=ANALYST, name="Analyst", model="openai/gpt-5", thinking_level="high", run_timeout_seconds=900)
     save_policy(scope="agent", subject=HELPDESK, profile="coding", deny=["write", "edit", "group:runtime"])
     save_policy(scope="agent", subject=ANALYST, profile="coding", deny=["group:runtime"])
+    save_policy(scope="global", profile="minimal", deny=["nodes", "gateway"])
+    save_policy(scope="agent", subject=HELPDESK, provider="openai/gpt-5-mini", deny=["group:sessions"])
+    save_policy(scope="group", channel="telegram", group="*", allow=["group:fs", "session_status"])
+    save_test(name="Helpdesk never runs a command", expected="never", agent=HELPDESK, tool="group:runtime")
+    save_test(name="Main may ask for the status", expected="allowed", agent=MAIN, tool="session_status")
 
 
 def _files(agent: Any, *users: Any) -> None:
@@ -206,3 +214,9 @@ def _tokens(user: Any) -> None:
     token, _secret = issue_token(user, "Nightly report", [READ, WRITE], clock.now() + dt.timedelta(days=90))
     note_use(token.pk)
     issue_token(user, "Laptop", [READ], clock.now() + dt.timedelta(days=30))
+
+
+def _refused_call(run: int) -> int:
+    from sessions_app.models import ToolCall
+
+    return int(ToolCall.objects.filter(run=run, status=ToolCall.Status.REFUSED).values_list("pk", flat=True)[0])

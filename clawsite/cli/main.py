@@ -21,6 +21,7 @@ COMMANDS = {
     "logs": "logs",
     "call": "call",
     "token": "token",
+    "policy": "policy",
     "export": "export",
     "import": "import_",
     "web": "web",

@@ -33,7 +33,7 @@ class Page:
 
     label: Any
     name: str
-    pk: Any
+    pk: Any = None  # None: a page that is about no single row
 
 
 # What `around` narrows lists by; and what filters and the date hierarchy add to the names of their fields.
@@ -80,7 +80,7 @@ class ClawAdmin(BaseAdmin):
         """As the template wants it; None for a list that this person may not open."""
         if isinstance(each, Page):
             try:
-                return {"label": each.label, "url": reverse(each.name, args=[each.pk])}
+                return {"label": each.label, "url": reverse(each.name, args=[] if each.pk is None else [each.pk])}
             except NoReverseMatch:
                 return None
         if not self.admin_site.get_model_admin(each.model).has_view_permission(request):

@@ -9,7 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-# Group -> (table, icon); an icon is a name of Material Symbols, which comes with unfold.
+# Group -> (table or page, icon); an icon is a name of Material Symbols, which comes with unfold.
 MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
     (
         _("Conversations"),
@@ -27,7 +27,9 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
     (
         _("Tools and policy"),
         (
+            ("policies", "rule"),
             ("tools_app.toolpolicy", "policy"),
+            ("tools_app.policytest", "fact_check"),
             ("tools_app.policyversion", "history"),
             ("tools_app.mcpserver", "hub"),
             ("tools_app.plugin", "extension"),
@@ -47,6 +49,10 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
 )
 
 
+# Pages of ours outside the admin, by the name of their address: title, and the permission it takes.
+PAGES = {"policies": (_("Which tools, and why"), "tools_app.view_toolpolicy")}
+
+
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """For unfold's setting SIDEBAR."""
     overview = {"title": _("Overview"), "icon": "space_dashboard", "link": reverse("admin:index")}
@@ -56,6 +62,10 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
+    if label in PAGES:
+        title, permission = PAGES[label]
+        may = request.user.has_perm(permission)
+        return {"title": title, "icon": icon, "link": reverse(label), "active": False} if may else None
     app, model_name = label.split(".")
     try:
         link = reverse(f"admin:{app}_{model_name}_changelist")
@@ -64,5 +74,5 @@ def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
     model = apps.get_model(label)
     if not admin.site.get_model_admin(model).has_view_or_change_permission(request):
         return None
-    title = capfirst(str(model._meta.verbose_name_plural))
-    return {"title": title, "icon": icon, "link": link, "active": request.path.startswith(link)}
+    name = capfirst(str(model._meta.verbose_name_plural))
+    return {"title": name, "icon": icon, "link": link, "active": request.path.startswith(link)}

@@ -2,7 +2,7 @@
  * The chat page: one `app` object, handed to every part of the page, and the order in which the parts start.
  *
  * What the parts may use of it:
- *   app.gateway, app.words, app.account, app.username, app.mainKey, app.writable (may this account write), app.feed (of the shown session)
+ *   app.gateway, app.words, app.account, app.username, app.explain, app.mainKey, app.writable (may this account write), app.feed (of the shown session)
  *   app.people, app.mayWrite(): who shares the shown conversation, and whether one may write in it (people.js)
  *   app.on(name, listener(detail)) and app.emit(name, detail), short for events of app.bus:
  *     session {key, same, messageId}  another conversation, or (`same`) another message of it, is shown
@@ -44,6 +44,7 @@ const app = {
   words: Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset)),
   account: at("main").dataset.account,
   username: at("main").dataset.username,
+  explain: at("main").dataset.explain ?? "", // address of the page that explains a tool call, for those who may open it
   mainKey: MAIN,
   feed: null,
   writable: true,

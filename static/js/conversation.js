@@ -23,7 +23,7 @@ export function startConversation(app) {
   const root = at("messages");
   const renderer = new Renderer(gateway);
   const address = (messageId) => app.address(app.feed.sessionKey, messageId);
-  const transcript = new Transcript({ root, page: { words, renderer, username: app.username, address } });
+  const transcript = new Transcript({ root, page: { words, renderer, username: app.username, address, explain: app.explain } });
   const reading = new Reading({ log, content: root, end: at("end"), button: at("jump"), words });
   const pages = new Pages({ app, transcript, reading, log, top: at("older"), bottom: at("newer") });
   const states = startStates(app);

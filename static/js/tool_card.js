@@ -11,8 +11,9 @@ const MOST_CHARACTERS = 3000;
 const TELLING = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that say what a call is about
 
 export class ToolCard {
-  constructor({ words, name }) {
-    this.words = words;
+  /** `explained` is the address of the page that explains the decision; empty for who may not open it. */
+  constructor({ words, name, explained = "" }) {
+    Object.assign(this, { words, explained });
     this.element = copyOf("tool-card");
     this.part = (selector) => this.element.querySelector(selector);
     this.part(".name").textContent = name;
@@ -65,6 +66,8 @@ export class ToolCard {
     put(this.part(".verdict"), verdictWords(verdict, words));
     this.output = textOf(content);
     put(this.part(".why"), refused ? this.output || verdict.why : "");
+    this.part(".explain").hidden = !this.explained;
+    if (this.explained) this.part(".explain a").href = this.explained;
     this.part(".files").replaceChildren(...attachmentsOf(content, words));
     this.paint();
   }

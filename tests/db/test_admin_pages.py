@@ -17,7 +17,7 @@ from agents.models import Agent
 from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User
 from clawsite.infra import clock
 from sessions_app.models import Attachment, Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
-from tools_app.models import McpServer, Plugin, PolicyVersion, ToolPolicy
+from tools_app.models import McpServer, Plugin, PolicyTest, PolicyVersion, ToolPolicy
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
@@ -54,6 +54,7 @@ def leftovers():
     yield
     ToolPolicy.objects.filter(subject__startswith="robot-").delete()
     PolicyVersion.objects.filter(number__gte=1000).delete()
+    PolicyTest.objects.all().delete()
     Group.objects.filter(name__startswith="team-").delete()
     LogEntry.objects.all().delete()
 
@@ -71,6 +72,7 @@ def fill(root: User, numbers: range) -> None:
         KnownAddress.objects.create(account=f"a{n}", address="127.0.0.1", last_seen_at=now)
         Agent.objects.create(slug=f"robot-{n}", name=f"Robot {n}")
         ToolPolicy.objects.create(scope="agent", subject=f"robot-{n}", profile="minimal")
+        PolicyTest.objects.create(name=f"robot-{n} never runs a command", expected="never", tool="exec", agent=f"robot-{n}")
         PolicyVersion.objects.create(number=1000 + n, created_at=now, changed_by=user, snapshot=[])
         McpServer.objects.create(name=f"server{n}", command="true", checked_at=now)
         Plugin.objects.create(name=f"plugin{n}", package="some-package", seen_at=now)
@@ -151,6 +153,7 @@ def test_every_list_can_be_searched_filtered_and_narrowed_by_date():
         "Event",
         "FirstAdminLink",
         "Lane",
+        "PolicyTest",
         "ToolPolicy",
     }
 

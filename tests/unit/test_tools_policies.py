@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from tools_app import registry
-from tools_app.admin import ToolPolicyForm
+from tools_app.admin_forms import ToolPolicyForm
 from tools_app.models import PolicyVersion, ToolPolicy
 from tools_app.policies import current_rules, delete_policy, install_policies, rules_at, save_policy
 from tools_app.policy.chain import evaluate

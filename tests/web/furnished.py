@@ -17,7 +17,7 @@ from clawsite.infra import clock
 from sessions_app import runs
 from sessions_app.models import Outbox, Run
 from sessions_app.sessions import ensure_session
-from tools_app import policies
+from tools_app import policies, policy_tests
 
 PATIENCE = 30_000  # ms
 SIZES: dict[str, Any] = {
@@ -103,7 +103,9 @@ def rows_of_everything(root: User) -> Iterator[None]:
     runs.accept_run(user=root, session=ensure_session(root, "agent:main:hanging"), run_id="hanging", prompt="[[hang]]")
     guests = Group.objects.create(name="Guests")
     policies.save_policy(scope="agent", subject="demo", deny=["exec"])
+    test = policy_tests.save_test(name="demo never runs a command", expected="never", agent="demo", tool="exec")
     yield
+    policy_tests.delete_test(test.pk)
     policies.delete_policy(scope="agent", subject="demo")
     guests.delete()
 

@@ -20,12 +20,15 @@ from playwright.sync_api import Browser, FilePayload, Page, Route, WebSocketRout
 from clawsite.accounts import first_admin, tokens
 from clawsite.accounts.models import User
 from clawsite.web.preferences import PAPER
-from sessions_app.models import Run
+from sessions_app.models import Run, ToolCall
 from tests.conftest import PASSWORD
+from tests.policies import policy_restored
 from tests.stack import Stack
 from tests.web import furnished
 from tests.web.axe import found, look
 from tests.web.furnished import SIZES, TALK, Fresh, fresh_browsers, open_all, open_chat, submit
+from tools_app import policies, policy_tests
+from tools_app.models import PolicyTest
 
 SMALL = (Path(__file__).parent / "small_targets.js").read_text()
 
@@ -148,6 +151,47 @@ def test_account_and_runs(windows: dict[str, Page], talk: Page, root: User, size
         look(page, f"run, {run.status}", faults)
     page.locator("#events-list summary").first.click()
     look(page, "run with an event open", faults)
+
+
+@on_desk_and_phone
+def test_the_policy(windows: dict[str, Page], talk: Page, root: User, size: str, faults: list[str]) -> None:
+    page = windows[size]
+    call = ToolCall.objects.filter(run__session__key=TALK)[0]
+    small = {}
+
+    def look_here(where: str) -> None:
+        look(page, where, faults)
+        these = page.evaluate(SMALL) if size == "phone" else []
+        small[where] = [each for each in these if "checkbox" not in each]  # its label is the target
+
+    with policy_restored():
+        page.goto("/policies/tests/")
+        look_here("no policy tests")
+        policies.save_policy(scope="global", profile="minimal", deny=["gateway"])
+        policy_tests.save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
+        page.goto("/policies/?agent=main&model=openai/gpt-5")
+        look_here("which tools, and why")
+        page.goto("/policies/?tool=web_fetch")
+        look_here("one tool")
+        page.goto("/policies/?tool=nothing")
+        look_here("no tool")
+        page.goto("/policies/?scope=agent&for_agent=main")
+        page.locator("#d-deny").fill("wriet")
+        expect(page.locator("#said-deny .error")).to_be_visible()
+        look_here("a draft with a mistake")
+        page.locator("#d-deny").fill("glob")
+        expect(page.locator("#draft-state .flips")).to_be_visible()
+        page.get_by_role("button", name="last 7 days").click()
+        expect(page.locator("#replayed")).to_be_visible()
+        look_here("a draft, replayed")
+        page.locator("#d-deny").press_sequentially("\nweb")
+        expect(page.locator(".entry-list:visible li").first).to_be_visible()
+        look_here("suggested entries")
+        PolicyTest.objects.create(name="main never reads", expected="never", agent="main", tool="read")
+        for address in ("tests/", "tests/new/", "history/", "history/1/", f"calls/{call.pk}/"):
+            page.goto(f"/policies/{address}")
+            look_here(address)
+    assert {where: these for where, these in small.items() if these} == {}
 
 
 @on_desk_and_phone

@@ -1,0 +1,169 @@
+"""The answer of the explanation page: every tool with what the gate and the nine layers say, now and with a draft."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from clawsite.web.policies_question import Question
+from clawsite.web.policies_words import (
+    EFFECT_WORDS,
+    LAYER_WORDS,
+    Words,
+    layer_words,
+    place_words,
+    short_rule,
+    step_words,
+    why_words,
+)
+from tools_app.policy.chain import OWNER_GATE, Step, Verdict, evaluate
+from tools_app.policy.query import PolicyQuery, ToolFacts
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.policy_vocabulary import first_group, offered_names
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one layer says about one tool. `edit` leads to the rule behind it, `add` to where one could be written."""
+
+    layer: str
+    title: str
+    number: int
+    effect: str
+    effect_words: Words
+    short: str
+    words: str
+    row: str
+    place: str
+    edit: str
+    add: str
+    deciding: bool
+    was: Words = ""  # the effect without the draft, where it is another one
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    name: str
+    group: str
+    offered: bool
+    kept: bool
+    was_kept: bool
+    why: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def changed(self) -> bool:
+        return self.kept != self.was_kept
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    layer: str
+    title: Words
+    number: int
+    address: str  # to edit or to add the rule of this place; empty where there can be none
+    exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    columns: tuple[Column, ...]
+    rows: tuple[ToolRow, ...]  # those that are shown
+    total: int
+    kept: int
+    opened: int  # refused now, kept with the draft
+    closed: int
+    groups: tuple[str, ...]
+    flipped: tuple[ToolRow, ...]  # whatever is shown
+
+    @property
+    def refused(self) -> int:
+        return self.total - self.kept
+
+
+def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None = None) -> Answer:
+    """By the rules in force, or by the drafted ones beside them."""
+    query = question.query()
+    before = evaluate(query, rules)
+    after = evaluate(query, drafted) if drafted else before
+    linked = _Links(question, drafted or rules)
+    offered = offered_names()
+    rows = [_row(facts, before, after, linked, facts.name in offered) for facts in query.tools]
+    return Answer(
+        columns=tuple(linked.columns()),
+        rows=tuple(row for row in rows if _is_shown(row, question)),
+        total=len(rows),
+        kept=sum(row.kept for row in rows),
+        opened=sum(row.kept and not row.was_kept for row in rows),
+        closed=sum(row.was_kept and not row.kept for row in rows),
+        groups=tuple(dict.fromkeys(row.group for row in rows if row.group)),
+        flipped=tuple(row for row in rows if row.changed),
+    )
+
+
+def told_steps(steps: Iterable[Step], query: PolicyQuery | None, rules: PolicyRules) -> tuple[Cell, ...]:
+    """A recorded trace, with links to the rules as they stand now."""
+    linked = _Links(Question.of_query(query) if query else Question(), rules)
+    return _cells(tuple(steps), (), linked)
+
+
+class _Links:
+    """From a step to the rule behind it, or to where one could be."""
+
+    def __init__(self, question: Question, rules: PolicyRules) -> None:
+        self.question = question
+        self.rows = {row.key: row for row in rules.rows}
+        self.places = {layer: question.place_of(layer) for layer in LAYER_WORDS}
+        self.adds = {layer: question.edit_address(place) if place else "" for layer, place in self.places.items()}
+
+    def edit(self, key: str) -> str:
+        row = self.rows.get(key)
+        return self.question.edit_address(row) if row else ""
+
+    def place(self, key: str) -> str:
+        row = self.rows.get(key)
+        return place_words(row) if row else ""
+
+    def columns(self) -> Iterable[Column]:
+        for number, (layer, title) in enumerate(LAYER_WORDS.items()):
+            place: RuleRow | None = self.places[layer]
+            yield Column(layer, title, number, self.adds[layer], place is not None and place.key in self.rows)
+
+
+def _row(facts: ToolFacts, before: Verdict, after: Verdict, linked: _Links, offered: bool) -> ToolRow:
+    refused = after.refused_by(facts.name)
+    return ToolRow(
+        name=facts.name,
+        group=first_group(facts),
+        offered=offered,
+        kept=refused is None,
+        was_kept=before.refused_by(facts.name) is None,
+        why=why_words(refused),
+        cells=_cells(after.trace[facts.name], before.trace[facts.name], linked),
+    )
+
+
+def _cells(steps: tuple[Step, ...], before: tuple[Step, ...], linked: _Links) -> tuple[Cell, ...]:
+    deciding = next((step.layer for step in steps if step.effect == "deny"), "")
+    was = {step.layer: step.effect for step in before}
+    return tuple(
+        Cell(
+            layer=step.layer,
+            title=layer_words(step.layer),
+            number=number,
+            effect=step.effect,
+            effect_words=EFFECT_WORDS[step.effect],
+            short=short_rule(step),
+            words=step_words(step),
+            row=step.row,
+            place=linked.place(step.row),
+            edit=linked.edit(step.row),
+            add="" if step.layer == OWNER_GATE else linked.adds.get(step.layer, ""),
+            deciding=step.layer == deciding,
+            was=EFFECT_WORDS[was[step.layer]] if was.get(step.layer, step.effect) != step.effect else "",
+        )
+        for number, step in enumerate(steps)
+    )
+
+
+def _is_shown(row: ToolRow, question: Question) -> bool:
+    wanted = {"refused": not row.kept, "kept": row.kept, "changed": row.changed}.get(question.show, True)
+    return wanted and question.tool.lower() in row.name.lower() and question.of in ("", row.group)

@@ -1,0 +1,93 @@
+"""Policy tests: what must stay true whatever is edited. Listed with how they stand; made, changed and deleted by operators."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from agents.models import Agent
+from clawsite.infra.errors import ClawError, NotFound
+from clawsite.web.policies_access import PolicyRequest, needs
+from tools_app.models import PolicyTest
+from tools_app.policy.expectations import Expectation
+from tools_app.policy_tests import FLAGS, checked_tests, delete_test, faults_of_test, normal_test, save_test
+from tools_app.policy_vocabulary import entry_words
+
+ADD, EDIT, DELETE = "tools_app.add_policytest", "tools_app.change_policytest", "tools_app.delete_policytest"
+
+
+class TestForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's classes take no parameters at run time
+    __test__ = False  # no test of ours
+
+    class Meta:
+        model = PolicyTest
+        fields = ["name", "agent", "expected", "tool", "provider", "channel", "group", "sender", "sandboxed", "subagent"]
+        widgets = {
+            "tool": forms.TextInput(attrs={"list": "entry-words", "autocomplete": "off", "spellcheck": "false"}),
+            "agent": forms.TextInput(attrs={"list": "agents", "autocomplete": "off", "spellcheck": "false"}),
+        }
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if not self.errors:
+            for fault in faults_of_test(normal_test(**cleaned)):
+                self.add_error(fault.field, ValidationError(fault.words))
+        return cleaned
+
+
+@needs()
+@require_safe
+def tests(request: PolicyRequest) -> HttpResponse:
+    checked = checked_tests()
+    may = {"add": request.user.has_perm(ADD), "edit": request.user.has_perm(EDIT), "delete": request.user.has_perm(DELETE)}
+    context = {"checked": checked, "may": may, "broken": sum(bool(each.fault) for each in checked)}
+    return render(request, "policies/tests.html", context)
+
+
+@needs(ADD)
+@require_http_methods(["GET", "HEAD", "POST"])
+def new_test(request: PolicyRequest) -> HttpResponse:
+    return _form(request, None)
+
+
+@needs(EDIT)
+@require_http_methods(["GET", "HEAD", "POST"])
+def edit_test(request: PolicyRequest, pk: int) -> HttpResponse:
+    return _form(request, get_object_or_404(PolicyTest, pk=pk))
+
+
+@needs(DELETE)
+@require_POST
+def remove_test(request: PolicyRequest, pk: int) -> HttpResponse:
+    try:
+        delete_test(pk)
+    except NotFound as gone:
+        raise Http404 from gone
+    messages.success(request, _("The test is deleted."))
+    return redirect("policy-tests")
+
+
+def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
+    """The form, and what became of it."""
+    asked = {name: request.GET[name][:200] for name in ("agent", "tool", "expected") if name in request.GET}
+    form = TestForm(request.POST or None, instance=test, initial=asked)
+    if request.method == "POST" and form.is_valid():
+        try:
+            save_test(test.pk if test else None, **{name: form.cleaned_data[name] for name in (*Expectation.WORDS, *FLAGS)})
+        except ClawError as refused:
+            form.add_error(None, refused.message)
+        else:
+            messages.success(request, _("The test is saved. It holds, and no version that breaks it will be published."))
+            return redirect("policy-tests")
+    context = {
+        "form": form,
+        "test": PolicyTest.objects.filter(pk=test.pk).first() if test else None,  # the form has changed the one it was given
+        "entries": entry_words(),
+        "agents": Agent.objects.values_list("slug", flat=True),
+    }
+    return render(request, "policies/test_form.html", context, status=400 if form.errors else 200)

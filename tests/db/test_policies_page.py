@@ -1,0 +1,351 @@
+"""The pages about the policy without a browser: who may open them, what they answer, what a save does and does not overwrite."""
+
+import re
+from html import unescape
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from sessions_app.models import ToolCall
+from tests.policies import policy_restored, recorded
+from tools_app import policies
+from tools_app.authorize import NOT_OFFERED
+from tools_app.models import PolicyTest
+from tools_app.policy.chain import evaluate
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy_tests import save_test
+from tools_app.policy_vocabulary import about_all_tools
+
+pytestmark = pytest.mark.usefixtures("database", "surroundings")
+
+PAGES = ("/policies/", "/policies/history/", "/policies/history/1/", "/policies/tests/")
+HTMX = {"HX-Request": "true"}
+NASTY = '"><img src=x onerror=alert(1)>'
+
+
+@pytest.fixture
+def surroundings(settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    with policy_restored():
+        yield
+
+
+def signed_in(person) -> Client:
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+@pytest.fixture
+def operator(person) -> Client:
+    return signed_in(person("Operator", name="olga"))
+
+
+def text_of(response) -> str:
+    return response.content.decode()
+
+
+def ask(client: Client, *, htmx: bool = False, **params) -> str:
+    answer = client.get(f"/policies/?{urlencode(params)}", headers=HTMX if htmx else {}, secure=True)
+    assert answer.status_code == 200
+    return text_of(answer)
+
+
+def cell(page: str, tool: str, layer: str) -> str:
+    row = re.search(rf'<tr[^>]*data-tool="{tool}".*?</tr>', page, re.DOTALL)
+    assert row, f"no row of {tool}"
+    found = re.search(rf'<td class="([a-z ]+)" data-layer="{layer}"', row[0])
+    assert found
+    return found[1]
+
+
+# Who may look
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_operators_and_auditors_look_others_may_not_and_nobody_unknown(person, page):
+    assert signed_in(person("Operator")).get(page, secure=True).status_code == 200
+    assert signed_in(person("Auditor")).get(page, secure=True).status_code == 200
+    refused = signed_in(person("User", "Approver")).get(page, secure=True)
+    assert refused.status_code == 403
+    assert "You may not open this page" in text_of(refused)
+    unknown = Client().get(page, secure=True)
+    assert (unknown.status_code, unknown["Location"]) == (302, f"/sign-in/?next={page}")
+
+
+def test_an_auditor_changes_nothing(person):
+    auditor = signed_in(person("Auditor"))
+    test = save_test(name="t", expected="never", agent="main", tool="web_fetch")
+    posts = ("save/", "delete/", "history/1/restore/", "tests/new/", f"tests/{test.pk}/", f"tests/{test.pk}/delete/")
+    assert {auditor.post(f"/policies/{path}", {"seen": 1}, secure=True).status_code for path in posts} == {403}
+    page = ask(auditor, scope="agent", for_agent="main", seen="1", deny="write")
+    assert "Saving is for operators" in page
+    assert "save-rule" not in page
+
+
+def test_a_browser_that_was_signed_out_loads_the_page_again(database):
+    assert Client().get("/policies/", headers=HTMX, secure=True)["HX-Refresh"] == "true"
+
+
+# The question and the answer
+
+
+def test_the_table_says_what_the_evaluator_says(operator):
+    page = ask(operator, agent="main")
+    assert cell(page, "read", "profile") == "allow"
+    assert cell(page, "web_fetch", "profile") == "deny deciding"
+    assert cell(page, "read", "group") == "none"
+    verdict = evaluate(about_all_tools(PolicyQuery("main", is_owner=True)), policies.current_rules())
+    for tool, steps in verdict.trace.items():
+        assert [cell(page, tool, step.layer).split()[0] for step in steps] == [step.effect for step in steps]
+    assert f"{len(verdict.kept)} of {len(verdict.trace)} tools are kept" in page
+
+
+def test_every_part_of_the_question_counts(operator):
+    policies.save_policy(scope="agent", subject="main", provider="openai/gpt-5", deny=["read"])
+    policies.save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["glob"])
+    page = ask(
+        operator, agent="main", model="OpenAI/gpt-5", channel="telegram", group="-100", sender="@Anna", sandboxed=1, subagent=1
+    )
+    assert cell(page, "read", "agent_provider") == "deny deciding"
+    assert cell(page, "glob", "group") == "deny deciding"
+    assert cell(page, "edit", "sandbox") == "allow"
+    assert cell(page, "session_status", "subagent") == "deny deciding"
+    assert cell(ask(operator, who="other"), "whatsapp_login", "owner") == "deny deciding"
+
+
+def test_a_cell_leads_to_its_rule_and_an_empty_layer_to_a_new_one(operator):
+    page = unescape(ask(operator, agent="main", model="openai/gpt-5"))
+    assert 'href="/policies/?model=openai%2Fgpt-5&scope=agent&for_agent=main#draft"' in page
+    assert 'href="/policies/?model=openai%2Fgpt-5&scope=global&for_model=openai%2Fgpt-5#draft"' in page
+
+
+def test_the_list_is_filtered_by_name_group_and_verdict(operator):
+    def tools(**params) -> set[str]:
+        return set(re.findall(r'<tr[^>]*data-tool="([^"]+)"', ask(operator, **params)))
+
+    assert tools(tool="memory") == {"memory_get", "memory_search"}
+    assert tools(of="runtime") == {"exec", "process"}
+    assert not tools(show="kept") & tools(show="refused")
+    assert tools(show="kept") | tools(show="refused") == tools()
+    assert "Nothing is left of the list" in ask(operator, tool="no such tool")
+
+
+@pytest.mark.parametrize("name", ["agent", "model", "channel", "group", "sender", "tool", "of", "for_agent", "for_sender", "deny"])
+def test_what_an_address_brings_is_never_markup(operator, name):
+    policies.save_policy(scope="group", channel="telegram", group=NASTY, sender=NASTY, deny=["exec"])
+    page = ask(operator, scope="group", for_channel="telegram", for_group="x", seen="1", **{name: NASTY + "\0" * 3 + "x" * 5000})
+    assert "<img src=x" not in page
+
+
+def test_a_look_costs_few_queries_however_many_rules_there_are(operator):
+    def queries(**params) -> int:
+        with CaptureQueriesContext(connection) as counted:
+            ask(operator, **params)
+        return len(counted)
+
+    drafted = {"scope": "agent", "for_agent": "main", "seen": "1", "deny": "write"}
+    queries(**drafted)
+    few = queries(), queries(**drafted), queries(htmx=True, **drafted)
+    for number in range(20):
+        policies.save_policy(scope="agent", subject=f"robot-{number}", deny=["exec"])
+        save_test(name=f"t{number}", expected="never", agent=f"robot-{number}", tool="exec")
+    assert (queries(), queries(**drafted | {"seen": "21"}), queries(htmx=True, **drafted | {"seen": "21"})) == few
+    assert max(few) <= 12
+
+
+# The draft
+
+
+def test_a_place_alone_brings_the_rule_in_force(operator):
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
+    page = ask(operator, agent="main", scope="agent")
+    assert 'name="for_agent" value="main"' in page
+    assert re.search(r'<textarea[^>]*name="deny"[^>]*>write</textarea>', page)
+    assert "This is the rule in force" in page
+
+
+def test_a_draft_flips_verdicts_and_stores_nothing(operator):
+    before = policies.current_rules()
+    page = ask(
+        operator, scope="agent", for_agent="main", seen=before.version, profile="coding", also_allow="web_fetch", deny="read"
+    )
+    assert "was refused → would be kept" in page
+    assert "was kept → would be refused" in page
+    assert cell(page, "read", "agent") == "deny deciding changed"
+    assert "1 more, 1 fewer than now" in page
+    assert policies.current_rules() == before
+
+
+def test_mistakes_and_doubts_stand_beside_their_field(operator):
+    part = ask(operator, htmx=True, scope="agent", for_agent="main", seen=1, deny="wriet", profile="coding")
+    assert re.search(r'innerHTML:#said-deny"><p class="error">entry “wriet” is no tool', part)
+    assert "There is a mistake in the draft" in part
+    part = ask(operator, htmx=True, scope="agent", for_agent="main", seen=1, deny="exec", allow="exec read", profile="coding")
+    assert re.search(r'innerHTML:#said-allow"><p class="warning">“exec” has no effect', part)
+
+
+def test_a_saved_draft_is_a_version_with_its_author(operator):
+    answer = operator.post("/policies/save/", {"scope": "agent", "for_agent": "main", "seen": 1, "deny": "write"}, secure=True)
+    assert (answer.status_code, answer["Location"]) == (302, "/policies/")
+    assert policies.current_rules().row("agent", "main").deny == ("write",)
+    assert "olga" in text_of(operator.get("/policies/history/", secure=True))
+
+
+def test_without_scripts_what_was_shown_is_saved(operator):
+    page = ask(operator, agent="scout", scope="agent", seen=1, deny="write, edit")
+    drafted = unescape(re.search(r'name="draft" value="([^"]+)"', page)[1])
+    assert dict(parse_qsl(drafted))["deny"] == "write\nedit"
+    answer = operator.post("/policies/save/", {"draft": drafted}, secure=True)
+    assert answer["Location"] == "/policies/?agent=scout"
+    assert policies.current_rules().row("agent", "scout").deny == ("write", "edit")
+
+
+def test_a_change_made_meanwhile_is_shown_and_not_overwritten(operator):
+    draft = {"scope": "agent", "for_agent": "main", "seen": 1, "deny": "write"}
+    policies.save_policy(scope="agent", subject="main", profile="minimal", deny=["grep"])
+    answer = operator.post("/policies/save/", draft, secure=True)
+    assert answer.status_code == 409
+    assert policies.current_rules().row("agent", "main").deny == ("grep",)
+    page = text_of(answer)
+    assert "it is at version 2, and you began at 1" in page
+    assert re.search(r'class="removed">.*?<code>coding</code>', page)
+    assert re.search(r'<textarea[^>]*name="deny"[^>]*>write</textarea>', page), "the draft is kept"
+    assert operator.post("/policies/save/", {**draft, "over": 2}, secure=True).status_code == 302
+    assert policies.current_rules().row("agent", "main").deny == ("write",)
+
+
+def test_a_rule_that_breaks_a_test_is_named_before_and_refused_after(operator):
+    save_test(name="scout never writes", expected="never", agent="scout", tool="write")
+    draft = {"scope": "agent", "for_agent": "scout", "seen": 1, "profile": "full"}
+    assert "Policy test “scout never writes” would fail" in unescape(ask(operator, **draft))
+    assert operator.post("/policies/save/", draft, secure=True).status_code == 422
+    assert policies.current_rules().version == 1
+
+
+def test_a_rule_is_deleted_by_its_place_and_version(operator):
+    drafted = urlencode({"scope": "agent", "for_agent": "main", "seen": 1, "loaded": "agent:main"})
+    assert operator.post("/policies/delete/", {"draft": drafted}, secure=True).status_code == 302
+    assert policies.current_rules().row("agent", "main").is_empty
+    assert operator.post("/policies/delete/", {"draft": drafted}, secure=True).status_code == 409
+
+
+# Replay, one call
+
+
+def test_a_draft_is_replayed_over_recorded_calls(operator, user, session_of):
+    recorded(user, session_of(user), name="write", status="finished")
+    call = recorded(user, session_of(user), name="web_fetch")
+    page = ask(operator, scope="agent", for_agent="main", seen=1, profile="coding", deny="write", also_allow="web_fetch", replay=7)
+    assert "Would have blocked 1 and released 1 of 2 calls" in page
+    assert f'href="/policies/calls/{call.pk}/"' in page
+
+
+def test_a_call_is_explained_without_what_was_said(operator, user, session_of):
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
+    call = recorded(user, session_of(user))
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
+    page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
+    assert "Agent: deny entry `write`" in page
+    assert "policy version 2" in page
+    assert "Asked today, it would be kept." in page
+    assert re.search(r'class="added">.*?<code>grep</code>', page)
+    assert "the-secret-path" not in page
+    assert "the secret prompt" not in page
+
+
+def test_an_auditor_and_the_people_of_the_conversation_see_the_arguments(person, session_of):
+    olga = person("Operator", "User")
+    call = recorded(olga, session_of(olga), name="web_fetch")
+    for reader in (olga, person("Auditor")):
+        assert "the-secret-path" in text_of(signed_in(reader).get(f"/policies/calls/{call.pk}/", secure=True))
+
+
+def test_a_call_is_not_found_by_those_who_may_not_look(person, user, session_of):
+    call = recorded(user, session_of(user), name="web_fetch")
+    addresses = (f"/policies/calls/{call.pk}/", f"/policies/calls/?run={call.run.run_id}&call=c1")
+    for reader in (user, person("User", "Approver")):
+        assert {signed_in(reader).get(address, secure=True).status_code for address in addresses} == {404}
+    assert {Client().get(address, secure=True).status_code for address in addresses} == {302}
+
+
+def test_a_call_is_found_by_the_names_it_has_on_the_wire(operator, user, session_of):
+    call = recorded(user, session_of(user), name="web_fetch")
+    found = operator.get(f"/policies/calls/?run={call.run.run_id}&call=c1", secure=True)
+    assert found["Location"] == f"/policies/calls/{call.pk}/"
+    assert operator.get("/policies/calls/?run=other&call=c1", secure=True).status_code == 404
+
+
+def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such(operator, user, session_of):
+    call = recorded(user, session_of(user), name="web_fetch")
+    ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, query={}, verdict={})
+    page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
+    assert "not among the tools that this run was given" in page
+    assert "It was not recorded." in page
+
+
+# History and tests
+
+
+def test_a_version_is_restored_unless_something_changed_meanwhile(operator):
+    policies.save_policy(scope="agent", subject="main", profile="full")
+    page = text_of(operator.get("/policies/history/1/", secure=True))
+    assert re.search(r'class="removed">.*?<code>full</code>', page)
+    policies.save_policy(scope="agent", subject="scout", profile="full")
+    answer = operator.post("/policies/history/1/restore/", {"seen": 2}, secure=True)
+    assert answer.status_code == 409
+    assert "it is at version 3, not 2" in text_of(answer)
+    assert operator.post("/policies/history/1/restore/", {"seen": 3}, secure=True).status_code == 302
+    assert policies.current_rules().row("agent", "main").profile == "coding"
+    assert policies.current_rules().version == 4
+    assert operator.post("/policies/history/99/restore/", {"seen": 4}, secure=True).status_code == 404
+
+
+def test_the_history_has_pages_and_each_version_its_change(operator):
+    for number in range(30):
+        policies.save_policy(scope="agent", subject="main", deny=["exec"] if number % 2 else ["write"])
+    first = text_of(operator.get("/policies/history/", secure=True))
+    assert re.findall(r'id="v(\d+)"', first) == [str(number) for number in range(31, 6, -1)]
+    second = text_of(operator.get("/policies/history/?before=7", secure=True))
+    assert re.findall(r'id="v(\d+)"', second) == ["6", "5", "4", "3", "2", "1"]
+    assert operator.get("/policies/history/?before=x", secure=True).status_code == 404
+
+
+def test_a_test_is_written_changed_and_deleted(operator):
+    fields = {"name": "main never fetches", "expected": "never", "tool": "web_fetch", "agent": "main"}
+    assert operator.post("/policies/tests/new/", fields, secure=True).status_code == 302
+    test = PolicyTest.objects.get()
+    assert "All tests hold" in text_of(operator.get("/policies/tests/", secure=True))
+    assert operator.post(f"/policies/tests/{test.pk}/", {**fields, "tool": "Group:Web"}, secure=True).status_code == 302
+    test.refresh_from_db()
+    assert test.tool == "group:web"
+    assert operator.post(f"/policies/tests/{test.pk}/delete/", secure=True).status_code == 302
+    assert not PolicyTest.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"tool": "wriet"}, "is no tool"),
+        ({"tool": "read"}, "This does not hold now"),
+        ({"channel": "telegram"}, "both a channel and a group"),
+        ({"agent": "No Slug"}, "is no agent"),
+    ],
+)
+def test_a_test_that_means_nothing_or_does_not_hold_is_refused(operator, wrong, words):
+    fields = {"name": "t", "expected": "never", "tool": "web_fetch", "agent": "main"} | wrong
+    answer = operator.post("/policies/tests/new/", fields, secure=True)
+    assert answer.status_code == 400
+    assert words in unescape(text_of(answer))
+    assert not PolicyTest.objects.exists()
+
+
+def test_a_broken_test_is_told_in_the_list(operator):
+    PolicyTest.objects.create(name="main never reads", expected="never", tool="read", agent="main")
+    page = text_of(operator.get("/policies/tests/", secure=True))
+    assert "1 test is broken now" in page
+    assert "Policy test “main never reads” would fail" in page

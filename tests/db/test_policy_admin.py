@@ -1,0 +1,198 @@
+"""Policies, their tests and versions in the admin: every scope, mistakes beside their field, two people at once."""
+
+import re
+from html import unescape
+
+import pytest
+from django.test import Client
+
+from tests.policies import policy_restored
+from tools_app import policies
+from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
+from tools_app.policy.rules import LISTS, PLACE
+from tools_app.policy_tests import save_test
+
+pytestmark = pytest.mark.usefixtures("database", "surroundings")
+
+ADD = "/admin/tools_app/toolpolicy/add/"
+FINDINGS = "/admin/tools_app/toolpolicy/findings/"
+EMPTY = dict.fromkeys((*PLACE, "profile", *LISTS), "")
+
+
+@pytest.fixture
+def surroundings(settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    with policy_restored():
+        yield
+
+
+def staff(someone) -> Client:
+    someone.is_staff = True
+    someone.save()
+    client = Client()
+    client.force_login(someone)
+    return client
+
+
+@pytest.fixture
+def operator(person) -> Client:
+    return staff(person("Operator", name="olga"))
+
+
+def change(policy: ToolPolicy) -> str:
+    return f"/admin/tools_app/toolpolicy/{policy.pk}/change/"
+
+
+def main_policy() -> ToolPolicy:
+    return ToolPolicy.objects.get(scope="agent", subject="main")
+
+
+def said(response) -> str:
+    assert response.status_code == 200, "it was saved"
+    return unescape(response.content.decode())
+
+
+def messages_of(client: Client, response) -> str:
+    assert response.status_code == 302, unescape(response.content.decode())
+    return unescape(client.get(response["Location"], secure=True).content.decode())
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        ({"scope": "global", "provider": "OpenAI", "deny": "exec"}, "global@openai"),
+        ({"scope": "agent", "subject": "scout", "provider": "openai/gpt-5", "profile": "full"}, "agent:scout@openai/gpt-5"),
+        (
+            {"scope": "group", "channel": "telegram", "group": "-100", "sender": "@Anna", "allow": "read"},
+            "group:telegram/-100#anna",
+        ),
+        ({"scope": "sandbox", "subject": "main", "deny": "exec, process"}, "sandbox:main"),
+        ({"scope": "subagent", "deny": "group:web"}, "subagent"),
+    ],
+)
+def test_a_row_of_every_scope_is_made(operator, row, key):
+    assert operator.post(ADD, EMPTY | row | {"seen_version": 1}, secure=True).status_code == 302
+    assert key in {each.key for each in policies.current_rules().rows}
+    newest = PolicyVersion.objects.first()
+    assert (newest.changed_by.username, newest.change) == ("olga", f"saved {key}")
+    assert key in operator.get("/admin/tools_app/toolpolicy/", secure=True).content.decode()
+
+
+def test_a_mistake_is_told_beside_its_field_and_the_rest_is_kept(operator):
+    page = said(
+        operator.post(ADD, EMPTY | {"scope": "group", "channel": "telegram", "deny": "wriet", "allow": "read"}, secure=True)
+    )
+    assert "entry “wriet” is no tool" in page
+    assert "a group rule names its group" in page
+    assert re.search(r'<textarea[^>]*name="allow"[^>]*>\s*read</textarea>', page)
+
+
+def test_what_looks_effective_and_is_not_is_a_warning_after_saving(operator):
+    saved = operator.post(
+        change(main_policy()),
+        {"profile": "coding", "deny": "exec", "allow": "exec\nread", "also_allow": "", "seen_version": 1},
+        secure=True,
+    )
+    assert "“exec” has no effect" in messages_of(operator, saved)
+
+
+def test_two_people_at_once_the_second_is_told_and_loses_nothing(operator):
+    policy = main_policy()
+    form = {"profile": "coding", "deny": "write", "allow": "", "also_allow": "", "seen_version": 1}
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
+    answer = operator.post(change(policy), form, secure=True)
+    page = said(answer)
+    assert "The policy was changed while you were editing (2: saved agent:main, the system)" in page
+    assert re.search(r'<textarea[^>]*name="deny"[^>]*>\s*write</textarea>', page)
+    assert policies.current_rules().row("agent", "main").deny == ("grep",)
+    renewed = re.search(r'name="seen_version" value="(\d+)"', page)[1]
+    assert operator.post(change(policy), form | {"seen_version": renewed}, secure=True).status_code == 302
+    assert policies.current_rules().row("agent", "main").deny == ("write",)
+
+
+def test_a_change_between_the_look_and_the_save_is_told_too(operator, monkeypatch):
+    policy, real, times = main_policy(), policies.save_policy, []
+
+    def overtaken(**fields):
+        if not times:
+            times.append(1)
+            real(scope="agent", subject="other", deny=["exec"])
+        return real(**fields)
+
+    monkeypatch.setattr("tools_app.admin.policies.save_policy", overtaken)
+    form = {"profile": "coding", "deny": "write", "allow": "", "also_allow": "", "seen_version": 1}
+    answer = operator.post(change(policy), form, secure=True)
+    # The first attempt is undone as a whole, the other change in it too; so the second is not too late any more.
+    assert answer.status_code == 302
+    assert policies.current_rules().row("agent", "main").deny == ("write",)
+
+
+def test_a_row_that_breaks_a_test_is_refused_with_its_name(operator):
+    save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
+    form = {"profile": "full", "deny": "", "allow": "", "also_allow": "", "seen_version": 1}
+    assert "Policy test “main never fetches” would fail" in said(operator.post(change(main_policy()), form, secure=True))
+    save_test(name="main reads", expected="allowed", agent="main", tool="read")
+    answer = operator.post(f"/admin/tools_app/toolpolicy/{main_policy().pk}/delete/", {"post": "yes"}, secure=True)
+    assert "Policy test “main reads” would fail" in messages_of(operator, answer)
+    assert main_policy()
+
+
+def test_a_row_is_deleted_as_a_version(operator):
+    assert operator.post(f"/admin/tools_app/toolpolicy/{main_policy().pk}/delete/", {"post": "yes"}, secure=True).status_code == 302
+    assert PolicyVersion.objects.first().change == "deleted agent:main"
+
+
+def test_the_form_is_told_what_is_wrong_while_somebody_types(operator):
+    def findings(**fields):
+        return operator.get(FINDINGS, fields, secure=True).json()["findings"]
+
+    assert [(each["field"], each["level"]) for each in findings(scope="agent", subject="No Slug", deny="wriet")] == [
+        ("subject", "error"),
+        ("deny", "error"),
+    ]
+    assert findings(scope="agent", subject="main", deny="nothing_*")[0]["words"] == "“nothing_*” fits no tool there is"
+    assert findings(scope="agent", subject="main", profile="coding", deny="exec") == []
+
+
+def test_only_those_who_may_look_at_policies_are_told(person):
+    answer = staff(person("User")).get(FINDINGS, {"scope": "global"}, secure=True)
+    assert answer.status_code == 403
+    assert Client().get(FINDINGS, {"scope": "global"}, secure=True).status_code == 302
+
+
+def test_tools_groups_and_plugins_are_suggested(operator):
+    page = operator.get(ADD, secure=True).content.decode()
+    assert '<option value="group:runtime" label="exec, process"></option>' in page
+    assert '<option value="web_fetch" label="web"></option>' in page
+
+
+def test_a_test_that_holds_is_saved_and_one_that_does_not_is_refused(operator):
+    add = "/admin/tools_app/policytest/add/"
+    fields = {"name": "main never fetches", "expected": "never", "tool": "web_fetch", "agent": "main"}
+    assert operator.post(add, fields, secure=True).status_code == 302
+    broken = said(operator.post(add, fields | {"name": "main never reads", "tool": "read"}, secure=True))
+    assert "This does not hold now, so it would block every change" in broken
+    assert "is no tool" in said(operator.post(add, fields | {"name": "x", "tool": "wriet"}, secure=True))
+    assert list(PolicyTest.objects.values_list("name", flat=True)) == ["main never fetches"]
+    PolicyTest.objects.create(name="main never writes", expected="never", tool="write", agent="main")
+    listed = operator.get("/admin/tools_app/policytest/", secure=True).content.decode()
+    assert len(re.findall(r">\s*(holds|broken)\s*<", listed)) == 2
+
+
+def test_restoring_from_the_list_shows_first_what_would_change(operator, person):
+    policies.save_policy(scope="agent", subject="main", profile="full")
+    old = PolicyVersion.objects.get(number=1)
+    chosen = {"action": "restore", "_selected_action": [old.pk]}
+    answer = operator.post("/admin/tools_app/policyversion/", chosen, secure=True)
+    assert answer["Location"] == "/policies/history/1/#restore"
+    both = {"action": "restore", "_selected_action": [each.pk for each in PolicyVersion.objects.all()]}
+    assert "Choose one version" in messages_of(operator, operator.post("/admin/tools_app/policyversion/", both, secure=True))
+    assert policies.current_rules().version == 2
+    auditor = staff(person("Auditor"))
+    assert b'value="restore"' not in auditor.get("/admin/tools_app/policyversion/", secure=True).content
+
+
+def test_the_admins_of_a_policy_tell_nothing_by_conditions_that_no_page_offers(operator):
+    assert operator.get("/admin/tools_app/toolpolicy/?scope=agent&subject=main", secure=True).status_code == 200
+    assert operator.get("/admin/tools_app/policyversion/?changed_by__password__startswith=p", secure=True).status_code == 400

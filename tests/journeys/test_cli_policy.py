@@ -1,0 +1,112 @@
+"""`claw policy` as an operator runs it: ask, keep as a file, compare, bring back, test, restore."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.claw import Outcome, claw, environment
+from tests.policies import policy_restored
+from tests.stack import database_url
+
+
+@pytest.fixture
+def env(database: None, tmp_path: Path) -> Iterator[Mapping[str, str]]:
+    """The test database, as a process of its own sees it."""
+    from django.conf import settings
+
+    with policy_restored():
+        yield environment(CLAWSITE_HOME=str(tmp_path), DATABASE_URL=database_url(settings.DATABASES["default"]))
+
+
+def policy(*arguments: str, env: Mapping[str, str], stdin: str = "") -> Outcome:
+    return claw("policy", *arguments, env=env, stdin=stdin)
+
+
+def test_every_tool_is_explained_in_a_line_and_one_in_its_layers(env: Mapping[str, str]) -> None:
+    everything = policy("explain", "--agent", "main", env=env)
+    assert everything.code == 0
+    lines = {line.split()[0]: line for line in everything.out.splitlines() if line}
+    assert lines["read"].split() == ["read", "kept"]
+    assert "refused  profile: profile `coding`: no allow entry matches" in lines["web_fetch"]
+    one = policy("explain", "--agent", "main", "--tool", "bash", "--subagent", env=env)
+    assert one.out.startswith("exec: allowed: no layer refuses it (policy version 1)\n")
+    assert len(one.out.splitlines()) == 11
+    wrong = policy("explain", "--agent", "main", "--tool", "wriet", env=env)
+    assert (wrong.code, wrong.err) == (1, "claw: there is no tool 'wriet'; did you mean write?\n")
+
+
+def test_the_explanation_for_programs_has_the_whole_question_and_trace(env: Mapping[str, str]) -> None:
+    from tools_app.policies import save_policy
+
+    save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["glob"])
+    asked = (
+        "--provider",
+        "openai/gpt-5",
+        "--channel",
+        "Telegram",
+        "--group=-100",
+        "--sender",
+        "@Anna",
+        "--sandboxed",
+        "--not-owner",
+    )
+    told = json.loads(policy("explain", "--agent", "main", *asked, "--json", env=env).out)
+    assert told["policyVersion"] == 2
+    assert told["query"]["provider"] == "openai"
+    assert told["query"]["is_owner"] is False
+    glob = told["tools"]["glob"]
+    assert (glob["kept"], glob["refusedBy"]) == (False, "group")
+    step = {"layer": "group", "effect": "deny", "rule": "deny entry `glob`", "row": "group:telegram/-100#anna"}
+    assert glob["trace"][7] == step
+    assert len(glob["trace"]) == 10
+
+
+def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], tmp_path: Path) -> None:
+    from tools_app.policies import current_rules
+
+    file = tmp_path / "policy.yaml"
+    file.write_text(policy("export", env=env).out)
+    same = policy("diff", str(file), env=env)
+    assert (same.code, same.out) == (0, "")
+    file.write_text(file.read_text().replace("profile: coding", "profile: coding\n  deny: [write]"))
+    other = policy("diff", str(file), env=env)
+    assert other.code == 1
+    assert "+  - write" in other.out
+    unasked = policy("import", str(file), env=env)
+    assert (unasked.code, "say --yes" in unasked.err) == (1, True)
+    assert current_rules().version == 1
+    late = policy("import", str(file), "--yes", "--expect-version", "7", env=env)
+    assert (late.code, "it is at version 1, not 7" in late.err) == (1, True)
+    assert policy("import", str(file), "--yes", "--expect-version", "1", env=env).out == "Imported. This is policy version 2.\n"
+    assert current_rules().row("agent", "main").deny == ("write",)
+    assert policy("diff", "-", env=env, stdin=policy("export", env=env).out).code == 0
+    assert "write" not in policy("export", "--version", "1", env=env).out
+    wrong = policy("import", "-", "--yes", env=env, stdin="policies: [{scope: agent, subject: main, deny: [wriet]}]")
+    assert (wrong.code, "is no tool" in wrong.err) == (1, True)
+    assert policy("diff", str(tmp_path / "missing.yaml"), env=env).code == 1
+
+
+def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:
+    from tools_app.models import PolicyTest
+    from tools_app.policies import current_rules, save_policy
+    from tools_app.policy_tests import save_test
+
+    assert policy("test", env=env).out == "All 0 hold.\n"
+    save_test(name="scout never runs", expected="never", agent="scout", tool="group:runtime")
+    assert policy("test", env=env).out == "holds   scout never runs\nAll 1 hold.\n"
+    PolicyTest.objects.create(name="main never reads", expected="never", agent="main", tool="read")
+    broken = policy("test", env=env)
+    assert broken.code == 1
+    assert "BROKEN  main never reads" in broken.out
+    PolicyTest.objects.filter(name="main never reads").delete()
+    save_policy(scope="agent", subject="main", profile="full")
+    listed = policy("versions", env=env).out.splitlines()
+    assert [line.split()[0] for line in listed] == ["2", "1"]
+    assert listed[0].endswith("saved agent:main")
+    assert policy("restore", "1", env=env).code == 1
+    restored = policy("restore", "1", "--yes", env=env)
+    assert restored.out == "Version 1 is restored, as policy version 3.\n"
+    assert current_rules().row("agent", "main").profile == "coding"
+    assert "there is no policy version 99" in policy("restore", "99", "--yes", env=env).err

@@ -1,0 +1,313 @@
+"""The pages about the policy in a real browser: asking, trying a rule, replay, conflicts, going back, the way from a tool card."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from clawsite.accounts.models import User
+from sessions_app.models import Session
+from tests.policies import policy_restored, recorded
+from tests.web.fake_gateway import FakeGateway
+from tests.web.screen import open_page, sign_in, stored_message
+from tools_app import policies
+from tools_app.policy_tests import save_test
+
+pytestmark = pytest.mark.usefixtures("database", "kept_policy")
+
+NASTY = '"><img src=x onerror="window.owned=1"><script>window.owned=1</script>'
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+
+
+@pytest.fixture
+def kept_policy(database: None) -> Iterator[None]:
+    with policy_restored():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    expect.set_options(timeout=20_000)  # a loaded machine; how long something takes is not what is tested here
+    yield
+    expect.set_options(timeout=None)
+
+
+@pytest.fixture
+def olga(person: Callable[..., User]) -> User:
+    return person("Operator", "User", name="olga")
+
+
+@pytest.fixture
+def explain(page: Page, site: str, olga: User) -> Callable[..., Page]:
+    """Open the page with a question, signed in as an operator."""
+    sign_in(page, site, olga)
+
+    def opened(address: str = "/policies/") -> Page:
+        page.goto(site + address)
+        return page
+
+    return opened
+
+
+def row(page: Page, tool: str) -> Locator:
+    return page.locator(f'.matrix tr[data-tool="{tool}"]')
+
+
+def cell(page: Page, tool: str, layer: str) -> Locator:
+    return row(page, tool).locator(f'td[data-layer="{layer}"]')
+
+
+def test_the_answer_follows_the_question_and_the_address_holds_it(explain: Callable[..., Page]) -> None:
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
+    page = explain()
+    expect(row(page, "grep")).to_contain_text("refused")
+    expect(cell(page, "grep", "agent")).to_have_class(re.compile("deny deciding"))
+    expect(page.locator("#summary")).to_contain_text(re.compile(r"\d+ of \d+ tools are kept"))
+    before = page.locator("#summary").text_content()
+    page.get_by_label("Agent", exact=True).first.fill("scout")
+    expect(row(page, "read")).to_contain_text("refused")
+    expect(page.locator("#summary")).not_to_have_text(before or "")
+    page.get_by_label("as a subagent").check()
+    expect(cell(page, "session_status", "subagent")).to_have_class(re.compile("deciding"))
+    expect(page).to_have_url(re.compile(r"/policies/\?agent=scout&subagent=1$"))
+    page.reload()
+    expect(cell(page, "session_status", "subagent")).to_have_class(re.compile("deciding"))
+    page.get_by_placeholder("Find a tool").fill("memory")
+    expect(page.locator(".matrix tr[data-tool]")).to_have_count(2)
+
+
+def test_a_cell_leads_to_its_rule_and_a_draft_flips_verdicts_before_it_is_saved(explain: Callable[..., Page]) -> None:
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
+    page = explain()
+    cell(page, "write", "agent").get_by_role("link").click()
+    expect(page.locator("#d-deny")).to_have_value("write")
+    page.locator("#d-deny").fill("wriet")
+    expect(page.locator("#said-deny")).to_contain_text("“wriet” is no tool")
+    expect(page.get_by_role("button", name="Save the rule")).to_have_count(0)
+    page.locator("#d-deny").fill("read")
+    expect(row(page, "write")).to_contain_text("was refused → would be kept")
+    expect(row(page, "read")).to_contain_text("was kept → would be refused")
+    expect(page.locator("#said-deny")).to_have_text("")
+    expect(page.locator("#summary")).to_contain_text("1 more, 1 fewer than now")
+    assert policies.current_rules().row("agent", "main").deny == ("write",)
+    page.get_by_role("button", name="Save the rule").click()
+    expect(page.get_by_text("Saved. This is policy version 3.")).to_be_visible()
+    expect(row(page, "read")).to_contain_text("refused")
+    assert policies.current_rules().row("agent", "main").deny == ("read",)
+
+
+def test_another_place_brings_its_own_rule_unless_something_was_written(explain: Callable[..., Page]) -> None:
+    policies.save_policy(scope="global", profile="minimal", deny=["exec"])
+    policies.save_policy(scope="agent", subject="scout", deny=["grep"])
+    page = explain("/policies/?scope=global#draft")
+    expect(page.locator("#d-deny")).to_have_value("exec")
+    expect(page.get_by_label("Only for sender")).to_be_hidden()
+    page.get_by_label("It applies to").select_option("agent")
+    expect(page.locator("#d-agent")).to_have_value("main")
+    page.locator("#d-agent").fill("scout")
+    page.locator("#d-agent").press("Tab")
+    expect(page.locator("#d-deny")).to_have_value("grep")
+    page.locator("#d-deny").fill("grep\nglob")
+    expect(page.get_by_role("button", name="Save the rule")).to_be_visible()
+    page.get_by_label("It applies to").select_option("sandbox")
+    expect(page.get_by_label("Also allow")).to_be_hidden()
+    expect(page.locator("#d-deny")).to_have_value("grep\nglob")
+
+
+def test_entries_are_suggested_and_taken_by_the_keyboard(explain: Callable[..., Page]) -> None:
+    page = explain("/policies/?scope=agent&for_agent=main#draft")
+    deny = page.locator("#d-deny")
+    deny.press_sequentially("group:ru")
+    expect(page.locator(".entry-list:visible li")).to_have_text(re.compile("group:runtime"))
+    deny.press("Enter")
+    expect(deny).to_have_value("group:runtime")
+    expect(page.locator(".entry-list:visible li")).to_have_count(0)
+    deny.press("Enter")
+    deny.press_sequentially("web_")
+    expect(page.locator(".entry-list:visible li")).to_have_count(2)
+    deny.press("ArrowDown")
+    deny.press("Tab")
+    expect(deny).to_have_value(re.compile(r"^group:runtime\nweb_(fetch|search)$"))
+    expect(row(page, "exec")).to_contain_text("was kept → would be refused")
+    deny.press("Enter")
+    deny.press_sequentially("me")
+    deny.press("Escape")
+    expect(page.locator(".entry-list:visible li")).to_have_count(0)
+
+
+def test_a_draft_is_replayed_over_the_recorded_calls(explain: Callable[..., Page], user: User, session_of: Any) -> None:
+    recorded(user, session_of(user), name="write", status="finished")
+    recorded(user, session_of(user), name="web_fetch")
+    page = explain("/policies/?scope=agent&for_agent=main#draft")
+    page.locator("#d-deny").fill("write")
+    page.get_by_label("Also allow").fill("web_fetch")
+    expect(row(page, "write")).to_contain_text("would be refused")
+    page.get_by_role("button", name="last 7 days").click()
+    expect(page.locator("#replayed")).to_contain_text("Would have blocked 1 and released 1 of 2 calls")
+    page.locator("#replayed").get_by_role("link", name="web_fetch").click()
+    expect(page.get_by_role("heading", name="web_fetch")).to_be_visible()
+    expect(page.locator("#now")).to_contain_text("Asked today, it would be refused.")
+    assert policies.current_rules().version == 1
+
+
+def test_a_conflict_shows_what_changed_and_keeps_the_draft(explain: Callable[..., Page]) -> None:
+    page = explain("/policies/?scope=agent&for_agent=main#draft")
+    page.locator("#d-deny").fill("write")
+    save = page.get_by_role("button", name="Save the rule")
+    expect(save).to_be_visible()
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
+    save.click()
+    expect(page.locator("#draft-state")).to_contain_text("The policy has changed while you were writing: it is at version 2")
+    expect(page.locator("#draft-state .added")).to_contain_text("grep")
+    expect(page.locator("#d-deny")).to_have_value("write")
+    assert policies.current_rules().row("agent", "main").deny == ("grep",)
+    page.get_by_role("button", name="Save all the same").click()
+    expect(page.get_by_text("Saved. This is policy version 3.")).to_be_visible()
+    assert policies.current_rules().row("agent", "main").deny == ("write",)
+
+
+def test_a_draft_that_breaks_a_test_is_told_and_cannot_be_saved(explain: Callable[..., Page]) -> None:
+    save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
+    page = explain("/policies/?scope=agent&for_agent=main#draft")
+    page.get_by_label("Also allow").fill("web_fetch")
+    expect(page.locator("#draft-state")).to_contain_text("Policy test “main never fetches” would fail")
+    expect(page.get_by_role("button", name="Save the rule")).to_have_count(0)
+
+
+def test_an_earlier_version_comes_back_after_a_look_at_what_it_changes(explain: Callable[..., Page]) -> None:
+    policies.save_policy(scope="agent", subject="main", profile="full")
+    page = explain("/policies/history/")
+    page.get_by_role("link", name="Restore version 1").click()
+    expect(page.locator("#restore .removed")).to_contain_text("full")
+    page.get_by_role("button", name="Restore this version").click()
+    expect(page.get_by_text("Version 1 is restored, as version 3.")).to_be_visible()
+    assert policies.current_rules().row("agent", "main").profile == "coding"
+
+
+def test_a_test_is_written_and_deleted(explain: Callable[..., Page]) -> None:
+    page = explain("/policies/tests/")
+    page.get_by_role("link", name="Write the first one").click()
+    page.get_by_label("Name").fill("scout never runs a command")
+    page.get_by_label("Agent", exact=True).fill("scout")
+    page.get_by_label("Expected").select_option("never")
+    page.get_by_label("Tool", exact=True).fill("group:runtime")
+    page.get_by_role("button", name="Save the test").click()
+    expect(page.get_by_text("All tests hold.")).to_be_visible()
+    page.locator("summary", has_text="Delete").click()
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_role("heading", name="No tests yet")).to_be_visible()
+
+
+def refused_messages() -> list[dict[str, Any]]:
+    call = {"type": "toolCall", "id": "c1", "name": "web_fetch", "arguments": {"url": "https://example.org"}}
+    told = {"verdict": {"allowed": False, "layer": "profile"}, "isError": True, "toolCallId": "c1", "toolName": "web_fetch"}
+    return [
+        stored_message("user", "Hi", 1),
+        {**stored_message("assistant", "", 1), "content": [call]},
+        {**stored_message("toolResult", "refused", 1), **told},
+    ]
+
+
+def test_an_operator_jumps_from_a_refused_card_to_its_explanation(
+    page: Page, site: str, gateway: FakeGateway, olga: User, session_of: Callable[..., Session]
+) -> None:
+    recorded(olga, session_of(olga), name="web_fetch", run_id="r1")
+    gateway.answers["chat.history"] = lambda params: gateway.history(refused_messages())
+    sign_in(page, site, olga)
+    open_page(page, site)
+    with page.context.expect_page() as opened:
+        page.locator(".tool").get_by_role("link", name="Explain this decision").click()
+    explained = opened.value
+    expect(explained.get_by_role("heading", name="web_fetch")).to_be_visible()
+    expect(explained.locator(".layers .deciding")).to_contain_text("profile `coding`: no allow entry matches")
+    expect(explained.get_by_text("openai/gpt-5")).to_be_visible()
+
+
+def test_others_get_no_link_and_no_page(page: Page, site: str, gateway: FakeGateway, user: User, session_of: Any) -> None:
+    call = recorded(user, session_of(user), name="web_fetch", run_id="r1")
+    gateway.answers["chat.history"] = lambda params: gateway.history(refused_messages())
+    sign_in(page, site, user)
+    open_page(page, site)
+    expect(page.locator(".tool .verdict")).to_have_text("refused by profile")
+    expect(page.locator(".tool .explain")).to_be_hidden()
+    answer = page.goto(f"{site}/policies/calls/{call.pk}/")
+    assert answer and answer.status == 404
+    answer = page.goto(f"{site}/policies/")
+    assert answer and answer.status == 403
+    expect(page.get_by_role("heading", name="You may not open this page")).to_be_visible()
+    user.groups.add(Group.objects.get(name="Auditor"))
+    page.goto(f"{site}/policies/")
+    expect(page.get_by_role("heading", name="Which tools, and why")).to_be_visible()
+
+
+def test_on_a_phone_a_tool_unfolds_to_its_layers(browser: Browser, site: str, olga: User) -> None:
+    context = browser.new_context(**PHONE)
+    try:
+        page = context.new_page()
+        sign_in(page, site, olga)
+        for address in ("/policies/?scope=agent&for_agent=main", "/policies/history/", "/policies/tests/new/", "/policies/"):
+            page.goto(site + address)
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{address} scrolls sideways"
+        expect(page.locator(".matrix")).to_be_hidden()
+        fold = page.locator(".tool-fold", has_text="web_fetch")
+        fold.locator("summary").click()
+        expect(fold.locator(".layers li")).to_have_count(10)
+        expect(fold.locator(".deciding")).to_contain_text("no allow entry matches")
+        fold.get_by_role("link", name=re.compile(r"Edit the rule\s*: agent main")).first.click()
+        expect(page.get_by_label("Profile")).to_have_value("coding")
+    finally:
+        context.close()
+
+
+def test_it_works_without_scripts(browser: Browser, site: str, olga: User) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    try:
+        page = context.new_page()
+        sign_in(page, site, olga)
+        page.goto(f"{site}/policies/")
+        page.get_by_label("Agent", exact=True).first.fill("scout")
+        page.get_by_role("button", name="Explain").click()
+        expect(row(page, "read")).to_contain_text("refused")
+        page.goto(f"{site}/policies/?agent=scout&scope=agent")
+        page.get_by_label("Profile").select_option("coding")
+        page.get_by_role("button", name="Explain").click()
+        expect(row(page, "read")).to_contain_text("was refused → would be kept")
+        page.get_by_role("button", name="Save the rule").click()
+        expect(page.get_by_text("Saved. This is policy version 2.")).to_be_visible()
+    finally:
+        context.close()
+    assert policies.current_rules().row("agent", "scout").profile == "coding"
+
+
+def test_a_server_that_does_not_answer_is_said(explain: Callable[..., Page]) -> None:
+    page = explain()
+
+    def fail(route: Route) -> None:
+        route.abort()
+
+    page.route("**/policies/?*", fail)
+    page.get_by_label("as a subagent").check()
+    expect(page.locator("#lost")).to_be_visible()
+    page.unroute("**/policies/?*")
+    page.get_by_label("as a subagent").uncheck()
+    expect(page.locator("#lost")).to_be_hidden()
+
+
+def test_names_full_of_markup_stay_names(explain: Callable[..., Page], olga: User, session_of: Any) -> None:
+    policies.save_policy(scope="group", channel="telegram", group=NASTY, sender=NASTY, deny=["exec"])
+    call = recorded(olga, session_of(olga), name="exec", channel="telegram", group=NASTY)
+    page = explain("/policies/?channel=telegram&scope=group&for_channel=telegram")
+    page.get_by_label("Sender", exact=True).fill(NASTY)
+    page.get_by_label("Group", exact=True).first.fill(NASTY)
+    expect(cell(page, "exec", "group")).to_have_class(re.compile("deciding"))
+    page.locator("#d-deny").fill(NASTY)
+    expect(page.locator("#said-deny")).to_contain_text("<img")
+    for address in ("/policies/history/", "/policies/history/2/", f"/policies/calls/{call.pk}/"):
+        assert page.evaluate("window.owned") is None
+        explain(address)
+    expect(page.get_by_text("onerror").first).to_be_visible()
+    assert page.evaluate("window.owned") is None
+    assert page.locator("img[src=x]").count() == 0

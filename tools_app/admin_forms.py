@@ -1,0 +1,126 @@
+"""The forms of policies and policy tests in the admin. They refuse what the services would refuse, beside the field it is about."""
+
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlencode
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from tools_app import policies
+from tools_app.admin_entries import EntriesField
+from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
+from tools_app.policy.catalog import PROFILES
+from tools_app.policy.expectations import Expectation
+from tools_app.policy.rules import LISTS, PLACE, RuleRow
+from tools_app.policy_checks import faults_of, normal_form
+from tools_app.policy_tests import FLAGS, faults_of_test, normal_test, why_broken
+
+if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+    from django.forms import Select
+
+    PolicyModelForm = forms.ModelForm[ToolPolicy]
+    PolicyTestModelForm = forms.ModelForm[PolicyTest]
+else:
+    from unfold.widgets import UnfoldAdminSelectWidget as Select
+
+    PolicyModelForm = PolicyTestModelForm = forms.ModelForm
+
+FINDINGS = "admin:tools_app_toolpolicy_findings"
+# Also what a stylesheet goes by: a field is hidden where its scope has none and it shows its example.
+EXAMPLES = {"subject": "main", "provider": "openai/gpt-5", "channel": "telegram", "group": "-100123456", "sender": "anna"}
+
+
+class ToolPolicyForm(PolicyModelForm):
+    profile = forms.ChoiceField(
+        label=gettext_lazy("Profile"),
+        required=False,
+        choices=[("", "—"), *((name, name) for name in PROFILES)],
+        widget=Select,
+        help_text=gettext_lazy("minimal: status only · coding: files, commands, sessions, memory · messaging · full: everything"),
+    )
+    also_allow = EntriesField(
+        label=gettext_lazy("Also allow"),
+        required=False,
+        help_text=gettext_lazy("One a line. Added to what the profile allows: `web_search` with profile coding."),
+    )
+    allow = EntriesField(
+        label=gettext_lazy("Allow"),
+        required=False,
+        help_text=gettext_lazy("One a line: a tool, `group:fs`, `sessions_*`, `*`. Only these remain; empty does not limit."),
+    )
+    deny = EntriesField(
+        label=gettext_lazy("Deny"),
+        required=False,
+        help_text=gettext_lazy("One a line: `exec`, `group:runtime`. Stronger than anything that is allowed."),
+    )
+    # What the editor had before them: a change made meanwhile by somebody else is not overwritten unseen.
+    seen_version = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = ToolPolicy
+        fields = [*PLACE, "profile", *LISTS]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.is_bound:
+            self.initial["seen_version"] = policies.current_rules().version
+        for name, example in EXAMPLES.items():
+            if name in self.fields:
+                self.fields[name].widget.attrs["placeholder"] = example
+        place = {name: value for name in PLACE if (value := getattr(self.instance, name))}
+        for name in LISTS:
+            if name in self.fields:
+                self.fields[name].widget.attrs["data-findings"] = f"{reverse(FINDINGS)}?{urlencode(place)}"
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if self.errors:
+            return cleaned
+        given = {name: cleaned.get(name, getattr(self.instance, name)) for name in (*PLACE, "profile", *LISTS)}
+        rule = normal_form(**given)
+        for fault in faults_of(rule):
+            self.add_error(fault.field if fault.field in self.fields else None, fault.words)
+        # In normal form before Django looks for a second row: " Main" is the agent main.
+        cleaned |= {name: value for name, value in rule.to_json().items() if name in cleaned}
+        self._check_version(cleaned.get("seen_version"))
+        if not self.errors:
+            self._check_tests(rule)
+        return cleaned
+
+    def _check_version(self, seen: int | None) -> None:
+        """A change made meanwhile is told once; what was typed stays, and saving again puts it on top."""
+        newest = policies.current_rules().version
+        if seen is None or seen == newest:
+            return
+        renewed = cast("QueryDict", self.data).copy()
+        renewed["seen_version"] = str(newest)
+        self.data = renewed
+        versions = PolicyVersion.objects.filter(number__gt=seen).select_related("changed_by")[:5]
+        told = "; ".join(f"{each.number}: {each.change}, {each.changed_by or _('the system')}" for each in versions)
+        words = _("The policy was changed while you were editing (%s). What you typed is kept: look at it, then save again.")
+        self.add_error(None, ValidationError(words % told, code="conflict"))
+
+    def _check_tests(self, rule: RuleRow) -> None:
+        for fault in policies.broken_tests(policies.current_rules().with_row(rule)):
+            self.add_error(None, policies.broken_words(fault))
+
+
+class PolicyTestForm(PolicyTestModelForm):
+    class Meta:
+        model = PolicyTest
+        fields = [*Expectation.WORDS, *FLAGS]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if self.errors:
+            return cleaned
+        test = normal_test(**cleaned)
+        for fault in faults_of_test(test):
+            self.add_error(fault.field, fault.words)
+        if not self.errors and (why := why_broken(test)):
+            self.add_error(None, why)
+        return cleaned

@@ -1,0 +1,106 @@
+"""Writing the policy tests, and how each of them stands now.
+
+A test that does not hold is not saved: it would stop every later change of the policy, also those that have nothing to do
+with it. First the policy is corrected, then the test keeps it so.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
+from tools_app.models import PolicyTest, PolicyVersion
+from tools_app.policies import broken_tests, broken_words, current_rules
+from tools_app.policy.expectations import Broken, Expectation
+from tools_app.policy.layers import sender_key
+from tools_app.policy.matcher import normalise
+from tools_app.policy_checks import PROVIDER, SLUG, Finding
+from tools_app.policy_vocabulary import broken_among, is_known_tool
+
+FLAGS = ("sandboxed", "subagent")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTest:
+    test: PolicyTest
+    fault: Broken | None
+
+    @property
+    def words(self) -> str:
+        return broken_words(self.fault) if self.fault else ""
+
+
+def checked_tests() -> list[CheckedTest]:
+    """Every test and whether it holds under the rules of now."""
+    faults = {fault.expectation.name: fault for fault in broken_tests(current_rules())}
+    return [CheckedTest(test, faults.get(test.name)) for test in PolicyTest.objects.all()]
+
+
+@transaction.atomic
+def save_test(pk: int | None = None, **fields: Any) -> PolicyTest:
+    """Make or replace a test. InvalidRequest names what is wrong with it, or shows the case in which it does not hold."""
+    wanted = normal_test(**fields)
+    if faults := list(faults_of_test(wanted)):
+        raise InvalidRequest(" ".join(fault.words for fault in faults))
+    _hold_changes()
+    test = PolicyTest.objects.filter(pk=pk).first() if pk else PolicyTest()
+    if test is None:
+        raise NotFound(_("there is no such test any more"))
+    for name in (*Expectation.WORDS, *FLAGS):
+        setattr(test, name, getattr(wanted, name))
+    try:
+        with transaction.atomic():
+            test.save()
+    except IntegrityError:
+        raise Conflict(_("there is a test named “%s” already") % wanted.name) from None
+    if why := why_broken(wanted):
+        raise InvalidRequest(why)
+    return test
+
+
+def why_broken(test: Expectation) -> str:
+    """The case in which it does not hold under the rules of now, in words; empty if it holds."""
+    faults = broken_among([test], current_rules())
+    words = _("This does not hold now, so it would block every change. Correct the policy first: %s")
+    return words % broken_words(faults[0]) if faults else ""
+
+
+def delete_test(pk: int) -> None:
+    deleted, _by_model = PolicyTest.objects.filter(pk=pk).delete()
+    if not deleted:
+        raise NotFound(_("there is no such test any more"))
+
+
+def normal_test(**fields: Any) -> Expectation:
+    """Names as policies have them: lower case, without blanks around them."""
+    values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in Expectation.WORDS}
+    values |= {name: values[name].lower() for name in ("expected", "agent", "provider", "channel")}
+    values |= {"tool": normalise(values["tool"]), "sender": sender_key(values["sender"])}
+    return Expectation(**values | {name: bool(fields.get(name, False)) for name in FLAGS})
+
+
+def faults_of_test(test: Expectation) -> list[Finding]:
+    """What keeps it from meaning anything; whether it holds is another question."""
+    found = []
+    if not test.name:
+        found.append(Finding("name", _("a test needs a name, such as: support-bot never gets exec")))
+    if test.expected not in PolicyTest.Expected.values:
+        found.append(Finding("expected", _("choose what is expected")))
+    if not test.tool or "*" in test.tool[:-1] or not is_known_tool(test.tool):
+        found.append(Finding("tool", _("“%s” is no tool, group, plugin or pattern that fits one") % test.tool))
+    if test.agent and not SLUG.fullmatch(test.agent):
+        found.append(Finding("agent", _("“%s” is no agent's slug") % test.agent))
+    if test.provider and not PROVIDER.fullmatch(test.provider):
+        found.append(Finding("provider", _("“%s” is neither a provider nor a model") % test.provider))
+    if bool(test.channel) != bool(test.group):
+        found.append(Finding("group", _("a group chat has both a channel and a group")))
+    if test.sender and not test.group:
+        found.append(Finding("sender", _("a sender has rules of their own only in a group chat")))
+    return found
+
+
+def _hold_changes() -> None:
+    """No version is published between our look at the rules and our commit: the same lock as in tools_app.policies."""
+    PolicyVersion.objects.select_for_update().order_by("number").first()

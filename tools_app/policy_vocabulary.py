@@ -1,0 +1,60 @@
+"""What a policy can speak of in this installation: its tools, and the words an entry may use. Asks the registry, in one place."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from django.utils.translation import gettext as _
+
+from tools_app.policy.catalog import GROUPS, OPENCLAW, PLUGINS
+from tools_app.policy.expectations import Broken, Expectation, broken
+from tools_app.policy.matcher import GROUP_PREFIX
+from tools_app.policy.query import PolicyQuery, ToolFacts
+from tools_app.policy.rules import PolicyRules
+from tools_app.sources import known_tools
+
+SHOWN_MEMBERS = 6  # tools of a group, in a hint
+
+
+def about_all_tools(query: PolicyQuery) -> PolicyQuery:
+    """The question about every tool a policy can name, also those natives that nothing offers yet; in the order they are read."""
+    known = known_tools()
+    tools = sorted(known.nameable, key=lambda facts: (not first_group(facts), first_group(facts), facts.name))
+    return replace(query, tools=tuple(tools), plugins=known.plugin_names)
+
+
+def offered_names() -> frozenset[str]:
+    """The tools that are really there."""
+    return frozenset(known_tools().tools)
+
+
+def first_group(facts: ToolFacts) -> str:
+    """The one a person would look for it under: its plugin, its own group, or "" for a native of none."""
+    own = [group for group in facts.groups if group not in (OPENCLAW, PLUGINS)]
+    return facts.plugin or (own[0] if own else "")
+
+
+def is_known_tool(entry: str) -> bool:
+    """Whether an entry names or fits a tool, a group or a plugin."""
+    return known_tools().knows(entry)
+
+
+def broken_among(tests: Iterable[Expectation], rules: PolicyRules) -> list[Broken]:
+    """Those of these tests, stored or not, that do not hold."""
+    known = known_tools()
+    return broken(tests, rules, known.nameable, known.plugin_names)
+
+
+def entry_words() -> list[tuple[str, str]]:
+    """What somebody may type as an entry, each with a hint: tools, groups, plugins."""
+    known = known_tools()
+    tools = sorted(known.nameable, key=lambda facts: facts.name)
+    words = [(facts.name, first_group(facts)) for facts in tools]
+    for group in sorted(GROUPS):
+        words.append((GROUP_PREFIX + group, _members([facts.name for facts in tools if group in facts.groups])))
+    for plugin in sorted({facts.plugin for facts in tools if facts.plugin}):
+        words.append((plugin, _("plugin: %s") % _members([facts.name for facts in tools if facts.plugin == plugin])))
+    return [*words, ("*", _("every tool"))]
+
+
+def _members(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN_MEMBERS]) + (", …" if len(names) > SHOWN_MEMBERS else "")
