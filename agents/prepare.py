@@ -8,7 +8,7 @@ from pathlib import Path
 from django.conf import settings
 
 from agents import selectors
-from agents.attached import NOTHING, Brought, gather
+from agents.attached import NOTHING, Brought, gather, shown_by_tool
 from agents.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.models import Agent
 from agents.prompts import system_prompt
@@ -123,7 +123,9 @@ def message_of(entry: PastEntry, brought: Brought = NOTHING) -> Message:
         images = tuple(part for part in parts if isinstance(part, Image))
         return UserMessage(entry.text, images, tuple(part for part in parts if isinstance(part, AttachedFile)))
     if entry.role == "toolResult":
-        return ToolResultMessage(entry.meta["toolCallId"], entry.meta["toolName"], entry.text, bool(entry.meta.get("isError")))
+        told = entry.meta
+        images = shown_by_tool(entry, brought)
+        return ToolResultMessage(told["toolCallId"], told["toolName"], entry.text, bool(told.get("isError")), images)
     calls = tuple(
         ToolCallAsked(block["id"], block["name"], block["arguments"], block.get("error", ""))
         for block in entry.content

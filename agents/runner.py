@@ -47,6 +47,7 @@ class Runner:
         self._deltas = deltas
         self._store = Store(claimed, self.open)
         self._decided: dict[str, Authorization] = {}
+        self._blocked: dict[str, Blocked] = {}
         self._stopped: tuple[Run.Status | None, str] | None = None
         self._settled = False  # ended or parked in the rows
         self.abandoned = False  # the database refused a write: the run is to be given back once it does not
@@ -144,7 +145,7 @@ class Runner:
                 await self._store.retry(event)
             case Replied():
                 self._settled = not event.message.tool_calls
-                self._decided |= await self._store.reply(event, self._plan)
+                self._decided |= await self._store.reply(event, await self._hooked(event.message.tool_calls), self._plan)
             case TurnsUsedUp(limit):
                 self._settled = True
                 error = (
@@ -170,7 +171,7 @@ class Runner:
         """Carry out the calls of one turn that have no result yet."""
         undecided = [call for call in calls if call.id not in self._decided]
         if undecided:  # the run was rescued or parked between the decision and the result: the policy may have changed
-            self._decided |= await self._store.decide(undecided, self._plan)
+            self._decided |= await self._store.decide(await self._hooked(undecided), self._plan)
         steps = steps_taken(self._messages)
         permits: list[AuthorizedCall] = []
         notes: dict[str, str] = {}
@@ -187,23 +188,33 @@ class Runner:
             async for event in events:
                 yield event
 
+    async def _hooked(self, calls: Sequence[ToolCallAsked]) -> list[ToolCallAsked]:
+        """The calls as the plugins' hooks leave them, which is how they are judged, recorded and run. Blocks are remembered."""
+        hooked = []
+        for call in calls:
+            if call.error or self._plan.toolset.get(call.name) is None:
+                hooked.append(call)
+                continue
+            asked = HookCall(call.name, call.arguments, self._plan.agent.slug, self.claimed.session_key)
+            match await run_hooks(asked, self._plan.hooks):
+                case Changed(arguments):
+                    call = replace(call, arguments=arguments)
+                case Blocked() as blocked:
+                    self._blocked[call.id] = blocked
+            hooked.append(call)
+        return hooked
+
     async def _clear(self, call: ToolCallAsked) -> AuthorizedCall | ToolResult:
-        """The permit for a call, after the plugins' hooks have seen it; or what is told in place of its result, and stored."""
+        """The permit for a call; or what is told in place of its result, and stored."""
         authorization = self._decided[call.id]
         if authorization.permit is None:
             return authorization.refusal
         if call.error:
             words = f"the arguments could not be read: {call.error}. Send them as one JSON object."
             return await self._not_run(call, text_result(words, is_error=True))
-        asked = HookCall(call.name, call.arguments, self._plan.agent.slug, self.claimed.session_key)
-        match await run_hooks(asked, self._plan.hooks):
-            case Blocked() as blocked:
-                return await self._not_run(call, blocked.result)
-            case Changed(arguments):
-                # Other arguments are another call: it is judged and recorded as it will run.
-                self._decided |= await self._store.decide([replace(call, arguments=arguments)], self._plan)
-                authorization = self._decided[call.id]
-        return authorization.permit or authorization.refusal
+        if blocked := self._blocked.get(call.id):
+            return await self._not_run(call, blocked.result)
+        return authorization.permit
 
     async def _not_run(self, call: ToolCallAsked, result: ToolResult) -> ToolResult:
         await self._store.not_run(call, result)

@@ -50,11 +50,11 @@ class Store:
         self._open.begin(event.message_id, event.attempt)
         await self._write(queue.step, events=[NewEvent("assistant", void), NewEvent("lifecycle", pause)])
 
-    async def reply(self, event: Replied, plan: RunPlan) -> dict[str, Authorization]:
-        """Store an answer, decide its tool calls, and end the run if it has none: all at once."""
+    async def reply(self, event: Replied, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
+        """Store an answer, decide its tool calls as they will run, and end the run if it has none: all at once."""
         streamed, thinking_ms = self._open.take(), self._open.thinking_ms
         self._open.begin("", 1)
-        decided: dict[str, Authorization] = await self._write(_reply, event, plan, streamed, thinking_ms)
+        decided: dict[str, Authorization] = await self._write(_reply, event, calls, plan, streamed, thinking_ms)
         return decided
 
     async def decide(self, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
@@ -95,7 +95,7 @@ class Store:
 
 
 def _reply(
-    claimed: Claimed, event: Replied, plan: RunPlan, streamed: Sequence[NewEvent], thinking_ms: int
+    claimed: Claimed, event: Replied, calls: Sequence[ToolCallAsked], plan: RunPlan, streamed: Sequence[NewEvent], thinking_ms: int
 ) -> dict[str, Authorization]:
     message, usage = event.message, event.usage
     cost = cost_microusd(plan.model.display, usage)
@@ -124,7 +124,7 @@ def _reply(
     }
     if message.tool_calls:
         queue.step(claimed, events=[*streamed, final], **written)
-        return _decide(claimed, message.tool_calls, plan)
+        return _decide(claimed, calls, plan)
     last = runs.end_event(Run.Status.COMPLETED, event.finish_reason, startedAt=claimed.started_ms, usage=meta["usage"])
     queue.step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
     outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=claimed.channel, payloads=[{"text": message.text}])

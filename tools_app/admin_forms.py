@@ -36,7 +36,7 @@ EXAMPLES = {"subject": "main", "provider": "openai/gpt-5", "channel": "telegram"
 
 class ToolPolicyForm(PolicyModelForm):
     profile = forms.ChoiceField(
-        label=gettext_lazy("Profile"),
+        label=gettext_lazy("Tool profile"),
         required=False,
         choices=[("", "—"), *((name, name) for name in PROFILES)],
         widget=Select,

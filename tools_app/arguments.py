@@ -80,6 +80,8 @@ def _plain(schema: dict[str, Any], definitions: dict[str, Any], inside: tuple[st
             plain[key] = {name: _plain(each, definitions, inside) for name, each in value.items()}
         elif key in ("items", "additionalProperties") and isinstance(value, dict):
             plain[key] = _plain(value, definitions, inside)
+        elif key == "const":
+            plain["enum"] = [value]
         else:
             plain[key] = value
     return plain

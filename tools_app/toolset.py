@@ -1,17 +1,14 @@
 """The tools of one run, on one page: create → owner gate → nine layers → adapt. What is refused, the model never sees."""
 
-import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tools_app.adapter.profiles import adapt
-from tools_app.definition import Tool, ToolEnv, ToolFactory
+from tools_app.definition import Tool, ToolEnv
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.registry import Registry
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +29,11 @@ class Toolset:
 
 def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: Registry) -> Toolset:
     """Make every tool that has a place in this run, and keep those that no layer refuses."""
-    created = {name: made for name, each in known.tools.items() if (made := _created(each.factory, env))}
+    created = {name: made for name, each in known.tools.items() if (made := each.factory.create(env))}
     query = replace(query, tools=tuple(known.tools[name].facts for name in created), plugins=known.plugin_names)
     verdict = evaluate(query, rules)
     kept = {name: _adapted(created[name], query) for name in verdict.kept}
     return Toolset(kept, query, verdict)
-
-
-def _created(factory: ToolFactory, env: ToolEnv) -> Tool | None:
-    """A factory that fails is left out like one that declines: one bad plugin must not end every run."""
-    try:
-        return factory.create(env)
-    except Exception:
-        log.exception("tool %s cannot be made and is left out", factory.name)
-        return None
 
 
 def _adapted(tool: Tool, query: PolicyQuery) -> Tool:

@@ -14,7 +14,7 @@ Words = str | Promise
 
 LAYER_WORDS: dict[str, Words] = {
     OWNER_GATE: gettext_lazy("Owner"),
-    "profile": gettext_lazy("Profile"),
+    "profile": gettext_lazy("Tool profile"),
     "provider_profile": gettext_lazy("Profile, by model"),
     "global": gettext_lazy("Everybody"),
     "global_provider": gettext_lazy("Everybody, by model"),

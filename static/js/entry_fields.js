@@ -42,7 +42,7 @@ function listOf(field) {
   let list = field.nextElementSibling;
   if (list?.matches(".entry-list")) return list;
   list = document.createElement("ul");
-  list.className = "entry-list menu";
+  list.classList.add("entry-list", "menu");
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-label", field.labels?.[0]?.textContent.trim() ?? "");
   list.id = `entry-list-${++made}`;

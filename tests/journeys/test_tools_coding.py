@@ -1,7 +1,6 @@
 """The coding tools in real runs: what they do, and what the model is told when they cannot, are stopped, or say too much."""
 
 import base64
-import functools
 import itertools
 import json
 import struct
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import prepare, runner
+from agents import runner
 from agents.models import Agent
 from agents.workspace import workspace_of
 from clawsite.infra.errors import Unavailable
@@ -22,7 +21,6 @@ from sessions_app.forks import fork_session
 from sessions_app.models import Attachment, TranscriptEntry
 from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app.builtin.workspace import Workspace
-from tools_app.definition import ToolEnv
 
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch"
 
@@ -40,11 +38,6 @@ def png(width: int, height: int, *, padding: int = 0) -> bytes:
         + chunk(b"IDAT", pixels)
         + chunk(b"IEND", b"")
     )
-
-
-@pytest.fixture(autouse=True)
-def model_with_eyes(monkeypatch):
-    monkeypatch.setattr(prepare, "ToolEnv", functools.partial(ToolEnv, takes_images=True))
 
 
 @pytest.fixture
@@ -323,3 +316,24 @@ async def test_an_image_that_cannot_be_kept_does_not_cost_the_result(workshop: W
     assert row.status == "finished"
     assert row.result["content"][1] == {"type": "text", "text": "[an image could not be kept]"}
     assert "dot.png: image/png" in told
+
+
+async def test_the_next_message_still_shows_the_image(workshop: Workshop, files):
+    await used(workshop, "image", path="dot.png")
+    before = workshop.model.bodies[-1]["messages"]
+    await workshop.answer("[[text=still]] and now?")
+    assert workshop.model.bodies[-1]["messages"][: len(before)] == before  # the same words again: prompts stay cacheable
+
+
+async def test_a_model_without_eyes_is_not_offered_the_tool(workshop: Workshop, files, settings):
+    settings.DEFAULT_MODEL = "openai/gpt-3.5-turbo"
+    run = await workshop.answer(call("image", {"path": "dot.png"}))
+    assert calls_of(run)[0].status == "refused"
+
+
+async def test_a_gemini_model_is_shown_schemas_it_takes(workshop: Workshop, settings):
+    settings.DEFAULT_MODEL = "openai/gemini-like"
+    await workshop.answer("[[text=ok]]")
+    shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in workshop.model.bodies[-1]["tools"]}
+    assert shown["read"]["properties"]["limit"].keys() == {"type", "description", "default"}
+    assert "additionalProperties" not in shown["read"]

@@ -23,7 +23,7 @@ SCRIPTS = sorted((ROOT / "static/js").glob("*.js"))
 # %(name)s and %d of Python, %%n and %%s of the scripts (a template doubles the sign), {name} of format_html, tags.
 PLACEHOLDER = re.compile(r"%%[ns]|%\(\w+\)[sd]|%[sd]|\{\w*\}|</?\w+[^>]*>")
 
-NOT_TRANSLATED = {"Clawsite", "card-page", "chat-page"}  # our name, and classes of <body>
+NOT_TRANSLATED = {"Clawsite", "main", "openai", "gpt-5", "telegram"}  # our name, and examples of what is typed
 SPOKEN = {"alt", "aria-label", "placeholder", "title"}
 NOT_SPOKEN = {"kbd", "script", "style", "code"}  # keys and code are the same in every language
 # What is written in quotes in a script and is no sentence for people: for developers, for CSS, or names of functions.
@@ -147,6 +147,8 @@ def bare_words(template: str) -> list[str]:
             skipping = "" if name == skipping else skipping
         elif name in ("blocktranslate", "comment"):
             skipping = f"end{name}"
+        elif token.contents.startswith("block body_class"):  # names for the stylesheet
+            skipping = "endblock"
         elif token.token_type == TokenType.TEXT:
             kept.append(token.contents)
         else:
