@@ -168,10 +168,10 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
         return request.user.has_perm("tools_app.change_toolpolicy")
 
     @admin.action(description=_("Restore this version"), permissions=["restore"])
-    def restore(self, request: HttpRequest, queryset: QuerySet[PolicyVersion]) -> HttpResponse | None:
-        """The page of the version shows what would change, and asks."""
+    def restore(self, request: HttpRequest, queryset: QuerySet[PolicyVersion]) -> HttpResponse:
+        """The page of the version shows what would change, and asks. Of several chosen ones the history shows all."""
         chosen = list(queryset[:2])
         if len(chosen) == 1:
             return redirect(reverse("policy-version", args=[chosen[0].number]) + "#restore")
         self.message_user(request, gettext("Choose one version to go back to."), messages.ERROR)
-        return None
+        return redirect("policy-history")

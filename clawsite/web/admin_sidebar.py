@@ -63,9 +63,9 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
     if label in PAGES:
-        title, permission = PAGES[label]
+        name, permission = PAGES[label]
         may = request.user.has_perm(permission)
-        return {"title": title, "icon": icon, "link": reverse(label), "active": False} if may else None
+        return {"title": name, "icon": icon, "link": reverse(label), "active": False} if may else None
     app, model_name = label.split(".")
     try:
         link = reverse(f"admin:{app}_{model_name}_changelist")

@@ -20,7 +20,7 @@ from agents.models import Agent
 from clawsite.infra.errors import ClawError, Conflict, NotFound
 from clawsite.web.policies_access import CALLS, CHANGE, DELETE, PolicyRequest, needs
 from clawsite.web.policies_changes import Change, changes
-from clawsite.web.policies_draft import CONTENT, Draft, fields_of_scopes
+from clawsite.web.policies_draft import CONTENT, Draft
 from clawsite.web.policies_question import Question
 from clawsite.web.policies_table import answer
 from tools_app import policies
@@ -55,7 +55,7 @@ def save(request: PolicyRequest) -> HttpResponse:
     if draft is None or draft.is_faulty:
         return _page(request, params, status=422)
     # `over` names the version whose changes the writer was shown.
-    expected = int(over) if (over := request.POST.get("over", "")).isdecimal() else draft.seen
+    expected = int(over) if (over := request.POST.get("over", "")[:9]).isdecimal() else draft.seen
     try:
         policies.save_policy(**draft.row.to_json(), changed_by=request.user, expected_version=expected)
     except Conflict:
@@ -140,7 +140,6 @@ def _choices(rules: PolicyRules, draft: Draft | None) -> dict[str, Any]:
         "chat_groups": sorted({row.group for row in rules.rows if row.group}),
         "senders": sorted({row.sender for row in rules.rows if row.sender}),
         "scopes": ToolPolicy.Scope.choices,
-        "scope_fields": fields_of_scopes(),
         "profiles": list(PROFILES),
         "entries": entry_words(),
         "show": SHOW,

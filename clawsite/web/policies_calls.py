@@ -14,7 +14,7 @@ from clawsite.infra.admin_display import pretty_json
 from clawsite.infra.errors import NotFound
 from clawsite.web.policies_access import PolicyRequest, needs_or_not_found
 from clawsite.web.policies_changes import changes
-from clawsite.web.policies_question import Question
+from clawsite.web.policies_question import Question, clean
 from clawsite.web.policies_table import told_steps
 from clawsite.web.policies_words import why_words
 from clawsite.web.run_terms import CALL_WORDS
@@ -26,14 +26,12 @@ from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 
-LONGEST_ID = 200
-
 
 @needs_or_not_found
 @require_safe
 def look_up(request: PolicyRequest) -> HttpResponse:
     """From a tool card, which knows its run and its call by the names they have on the wire."""
-    run_id, call_id = (request.GET.get(name, "")[:LONGEST_ID] for name in ("run", "call"))
+    run_id, call_id = (clean(request.GET.get(name, "")) for name in ("run", "call"))
     found = ToolCall.objects.filter(run__run_id=run_id, call_id=call_id).order_by("-pk").values_list("pk", "run_id")
     for pk, run_pk in found[:10]:  # the same key may have been chosen by several people
         if _look(request, run_pk):

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from clawsite.web.policies_question import PLACE_FIELDS, Question, clean
-from tools_app.policy.rules import AGENT, GROUP, LISTS, PLACE, PolicyRules, RuleRow
-from tools_app.policy_checks import FIELDS, Finding, faults_of, normal_form, warnings_of
+from tools_app.policy.rules import AGENT, GROUP, LISTS, PolicyRules, RuleRow
+from tools_app.policy_checks import Finding, faults_of, normal_form, warnings_of
 
 LONGEST_LIST = 20_000  # characters of a field with entries
 CONTENT = ("profile", *LISTS)
@@ -64,10 +64,6 @@ class Draft:
     def rules_with_it(self) -> PolicyRules:
         return self.rules.with_row(self.row)
 
-    def on_top(self) -> "Draft":
-        """The same, by somebody who has seen what changed meanwhile."""
-        return replace(self, seen=self.rules.version)
-
     def values(self) -> dict[str, Any]:
         """As the fields of the form show it."""
         place = {field: getattr(self.row, name) for name, field in PLACE_FIELDS.items()}
@@ -105,8 +101,3 @@ def _with(place: RuleRow, content: dict[str, Any]) -> RuleRow:
 
 def _rows(rules: PolicyRules) -> dict[str, RuleRow]:
     return {row.key: row for row in rules.rows}
-
-
-def fields_of_scopes() -> dict[str, list[str]]:
-    """Which fields of a place, by their names in the form, each scope has."""
-    return {scope: [PLACE_FIELDS[name] for name in PLACE if name in has] for scope, has in FIELDS.items()}

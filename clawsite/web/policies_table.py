@@ -74,10 +74,6 @@ class Answer:
     groups: tuple[str, ...]
     flipped: tuple[ToolRow, ...]  # whatever is shown
 
-    @property
-    def refused(self) -> int:
-        return self.total - self.kept
-
 
 def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None = None) -> Answer:
     """By the rules in force, or by the drafted ones beside them."""

@@ -8,6 +8,7 @@ from django.test import Client
 
 from tests.policies import policy_restored
 from tools_app import policies
+from tools_app.admin_forms import ToolPolicyForm
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.rules import LISTS, PLACE
 from tools_app.policy_tests import save_test
@@ -112,20 +113,20 @@ def test_two_people_at_once_the_second_is_told_and_loses_nothing(operator):
 
 
 def test_a_change_between_the_look_and_the_save_is_told_too(operator, monkeypatch):
-    policy, real, times = main_policy(), policies.save_policy, []
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
+    real, looks = ToolPolicyForm._check_version, []
 
-    def overtaken(**fields):
-        if not times:
-            times.append(1)
-            real(scope="agent", subject="other", deny=["exec"])
-        return real(**fields)
+    def too_early(form, seen):
+        looks.append(seen)
+        if len(looks) > 1:
+            real(form, seen)
 
-    monkeypatch.setattr("tools_app.admin.policies.save_policy", overtaken)
+    monkeypatch.setattr(ToolPolicyForm, "_check_version", too_early)
     form = {"profile": "coding", "deny": "write", "allow": "", "also_allow": "", "seen_version": 1}
-    answer = operator.post(change(policy), form, secure=True)
-    # The first attempt is undone as a whole, the other change in it too; so the second is not too late any more.
-    assert answer.status_code == 302
-    assert policies.current_rules().row("agent", "main").deny == ("write",)
+    page = said(operator.post(change(main_policy()), form, secure=True))
+    assert "The policy was changed while you were editing" in page
+    assert re.search(r'<textarea[^>]*name="deny"[^>]*>\s*write</textarea>', page)
+    assert policies.current_rules().row("agent", "main").deny == ("grep",)
 
 
 def test_a_row_that_breaks_a_test_is_refused_with_its_name(operator):
