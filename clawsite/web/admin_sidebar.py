@@ -63,9 +63,9 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
     if label in PAGES:
-        name, permission = PAGES[label]
+        page_name, permission = PAGES[label]
         may = request.user.has_perm(permission)
-        return {"title": name, "icon": icon, "link": reverse(label), "active": False} if may else None
+        return {"title": page_name, "icon": icon, "link": reverse(label), "active": False} if may else None
     app, model_name = label.split(".")
     try:
         link = reverse(f"admin:{app}_{model_name}_changelist")
