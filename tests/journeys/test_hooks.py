@@ -1,0 +1,70 @@
+"""Hooks before a tool call in real runs: what is blocked does not run, what is changed runs, is judged and recorded as changed."""
+
+import pytest
+
+from agents import prepare
+from agents.models import Agent
+from agents.workspace import workspace_of
+from tests.workshop import Workshop, calls_of, said_in
+from tools_app import policies
+from tools_app.hooks import HookAnswer, HookCall, PluginHook
+
+WRITE = '[[tool=write args={"path":"hooked/asked.txt","content":"x"}]] [[text=done]]'
+
+
+@pytest.fixture
+def hooked(monkeypatch):
+    def install(hook) -> list[HookCall]:
+        seen: list[HookCall] = []
+
+        def noted(call: HookCall):
+            seen.append(call)
+            return hook(call)
+
+        monkeypatch.setattr(prepare, "plugin_hooks", lambda: (PluginHook("guard", noted),))
+        return seen
+
+    return install
+
+
+def files(shop: Workshop) -> set[str]:
+    folder = workspace_of(Agent.objects.get(slug="main"), shop.user.pk) / "hooked"
+    found = {file.name for file in folder.iterdir()} if folder.exists() else set()
+    for name in found:
+        (folder / name).unlink()
+    return found
+
+
+async def test_a_hook_sees_the_call_and_may_block_it(workshop: Workshop, hooked):
+    seen = hooked(lambda call: HookAnswer(block="not on a Monday"))
+    run = await workshop.answer(WRITE)
+    (row,) = calls_of(run)
+    assert (row.status, row.result["details"]["code"]) == ("failed", "blocked_by_hook")
+    assert "plugin guard does not let this call through: not on a Monday" in said_in(run)[2][1]
+    assert (seen[0].tool, seen[0].agent, seen[0].arguments["path"]) == ("write", "main", "hooked/asked.txt")
+    assert (run.status, files(workshop)) == ("completed", set())
+
+
+async def test_changed_arguments_are_what_runs_and_what_is_recorded(workshop: Workshop, hooked):
+    hooked(lambda call: HookAnswer(arguments={"path": "hooked/changed.txt"}))
+    run = await workshop.answer(WRITE)
+    (row,) = calls_of(run)
+    assert (row.status, row.arguments) == ("finished", {"path": "hooked/changed.txt", "content": "x"})
+    assert files(workshop) == {"changed.txt"}
+
+
+async def test_a_hook_is_not_asked_about_what_the_policy_does_not_offer_and_cannot_open_it(workshop: Workshop, hooked):
+    seen = hooked(lambda call: HookAnswer(arguments={"path": "hooked/changed.txt"}))
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
+    try:
+        run = await workshop.answer(WRITE)
+    finally:
+        policies.save_policy(scope="agent", subject="main", profile="coding")
+    assert ([call.status for call in calls_of(run)], seen, files(workshop)) == (["refused"], [], set())
+
+
+async def test_a_hook_that_fails_blocks_the_call(workshop: Workshop, hooked):
+    hooked(lambda call: 1 / 0)
+    run = await workshop.answer(WRITE)
+    assert "its hook failed (ZeroDivisionError)" in said_in(run)[2][1]
+    assert (run.status, files(workshop)) == ("completed", set())
