@@ -7,6 +7,7 @@ from agents import selectors
 from agents.models import Agent
 from agents.providers.base import ProviderError
 from agents.providers.catalog import resolve_model
+from agents.providers.prices import takes_images
 from agents.workspace import workspace_of
 from clawsite.accounts.models import User
 from sessions_app.keys import parse_key
@@ -38,7 +39,9 @@ def effective_tools(user: User, session: Session) -> Effective:
         owner_id=session.owner_id,
         session_id=str(session.pk),
         session_key=session.key,
+        run_pk=0,  # as in a run: some tools have no place outside of one
         model=f"{provider}/{model}",
+        takes_images=takes_images(f"{provider}/{model}"),
         sender_id=user.pk,
     )
     key, rules, known = parse_key(session.key), current_rules(), known_tools()

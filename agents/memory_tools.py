@@ -34,7 +34,7 @@ class SearchArgs(ToolArgs):
 def make_memory_search(env: ToolEnv) -> Execute[SearchArgs] | None:
     """Search your notes: MEMORY.md and memory/**/*.md in the workspace. Do so before you answer about earlier work, decisions,
     dates, people or preferences. Shows the places that fit best; `memory_get` shows the lines around them."""
-    if env.workspace is None:
+    if env.workspace is None or env.sender_id != env.owner_id:  # notes are the owner's, also from conversations of their own
         return None
     root = env.workspace
 
@@ -107,7 +107,7 @@ class GetArgs(ToolArgs):
 @tool("memory_get", group="memory", args=GetArgs, read_only=True, idempotent=True)
 def make_memory_get(env: ToolEnv) -> Execute[GetArgs] | None:
     """Show lines of one of your notes: MEMORY.md or a file below memory/. For other files use `read`."""
-    if env.workspace is None:
+    if env.workspace is None or env.sender_id != env.owner_id:  # notes are the owner's, also from conversations of their own
         return None
     workspace = Workspace(env.workspace)
 

@@ -29,6 +29,7 @@ from clawsite.infra.errors import ClawError, Unavailable
 from sessions_app.models import Run
 from sessions_app.queue import Claimed, LeaseLost
 from sessions_app.selectors import live_view
+from tools_app.adapter.aliases import with_own_names
 from tools_app.authorize import Authorization, AuthorizedCall
 from tools_app.definition import CallRef, ToolEnded, ToolResult, text_result
 from tools_app.execute import use_tools
@@ -179,7 +180,7 @@ class Runner:
             cleared = await self._clear(call)
             if isinstance(cleared, ToolResult):
                 yield ToolEnded(CallRef(call.id, call.name, call.arguments), cleared)
-            elif (opinion := judge(call.name, cleared.ref.arguments, steps, polls=cleared.tool.polls)).refuse:
+            elif (opinion := judge(call.name, call.arguments, steps, polls=cleared.tool.polls)).refuse:
                 yield ToolEnded(cleared.ref, await self._not_run(call, refusal(call.name, opinion)))
             else:
                 permits.append(cleared)
@@ -192,9 +193,12 @@ class Runner:
         """The calls as the plugins' hooks leave them, which is how they are judged, recorded and run. Blocks are remembered."""
         hooked = []
         for call in calls:
-            if call.error or self._plan.toolset.get(call.name) is None:
+            tool = self._plan.toolset.get(call.name)
+            if call.error or tool is None:
                 hooked.append(call)
                 continue
+            # Under the names that the tool knows: a hook that looks for `path` must not miss a `file_path`.
+            call = replace(call, arguments=with_own_names(call.name, call.arguments, tool.parameters))
             asked = HookCall(call.name, call.arguments, self._plan.agent.slug, self.claimed.session_key)
             match await run_hooks(asked, self._plan.hooks):
                 case Changed(arguments):

@@ -57,7 +57,11 @@ class SessionKey:
 
     @property
     def group(self) -> str:
-        return self.rest[2] if self.kind == "group" else ""
+        """Its id, which may have colons of its own."""
+        if self.kind != "group":
+            return ""
+        parts = self.rest[2:-2] if self.thread else self.rest[2:]
+        return ":".join(parts)
 
     @property
     def thread(self) -> str:

@@ -3,13 +3,16 @@
 Of a long text the beginning and the end are kept: files and lists say most at their head, commands at their tail.
 """
 
-import json
+import base64
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
+
 from clawsite.infra.redact import without_secrets
+from sessions_app.file_kinds import image_type
 from tools_app.definition import ImageBlock, TextBlock, ToolResult
 
 # CSI, OSC and its kin up to their end, and two-character escapes; 8-bit forms too. A broken one loses only its first character.
@@ -42,9 +45,12 @@ def tidy(result: ToolResult, limits: Limits) -> ToolResult:
     )
     total = sum(len(block.text.encode(errors="replace")) for block in result.content if isinstance(block, TextBlock))
     details = _clean_all(result.details, limits)
-    size = len(json.dumps(details))
-    if size > limits.text_bytes:
-        details = {"cut": f"details of {size} bytes are left out"}
+    try:
+        size = len(orjson.dumps(details))  # as they will be stored
+        if size > limits.text_bytes:
+            details = {"cut": f"details of {size} bytes are left out"}
+    except TypeError:
+        details = {"cut": "details that cannot be stored are left out: they are nested too deeply, or not JSON"}
     return replace(result, content=_cut(content, limits.text_bytes, total), details=details)
 
 
@@ -75,6 +81,8 @@ def _clean_all(value: Any, limits: Limits) -> Any:
         return {clean(str(key)): _clean_all(each, limits) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_clean_all(each, limits) for each in value]
+    if isinstance(value, int) and value.bit_length() > 63:
+        return str(value)  # no database and few programs hold it as a number
     return value
 
 
@@ -106,6 +114,14 @@ def _cut(content: tuple[TextBlock | ImageBlock, ...], limit: int, total: int) ->
     return tuple(kept)
 
 
+def _kind_of(data: str) -> str:
+    """What an image is by its bytes, whatever its sender called it; empty: no image that a model could look at."""
+    try:
+        return image_type(base64.b64decode(data, validate=True)[:16])
+    except ValueError:
+        return ""
+
+
 def _few_images(content: tuple[TextBlock | ImageBlock, ...]) -> tuple[TextBlock | ImageBlock, ...]:
     """Images as they are, as long as they are few and not too large; a cut one would be no image."""
     kept: list[TextBlock | ImageBlock] = []
@@ -117,5 +133,9 @@ def _few_images(content: tuple[TextBlock | ImageBlock, ...]) -> tuple[TextBlock 
                 block = TextBlock(f"[an image is left out: a result has at most {MAX_IMAGES}]")
             elif (size := len(block.data) * 3 // 4) > MAX_IMAGE_BYTES + 2:
                 block = TextBlock(f"[an image of {size} bytes is left out: at most {MAX_IMAGE_BYTES} can be shown]")
+            elif kind := _kind_of(block.data):
+                block = replace(block, mime_type=kind)
+            else:
+                block = TextBlock("[an image is left out: it is not a PNG, JPEG, GIF or WebP in base64]")
         kept.append(block)
     return tuple(kept)

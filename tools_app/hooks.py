@@ -7,11 +7,12 @@ has looked at is not what they wanted. Changed arguments are new ones, so the ca
 import asyncio
 import copy
 import inspect
-import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import orjson
 
 from tools_app.definition import ToolResult, text_result
 
@@ -84,7 +85,7 @@ async def run_hooks(call: HookCall, hooks: Sequence[PluginHook]) -> Blocked | Ch
                 return Blocked(each.plugin, answer.block[:LONGEST_REASON])
             if answer.arguments is not None:
                 arguments = {**call.arguments, **answer.arguments}
-                json.dumps(arguments)  # they are stored; a TypeError here is the hook's fault
+                orjson.dumps(arguments)  # they are stored; a TypeError here is the hook's fault
                 if arguments != call.arguments:
                     call = replace(call, arguments=arguments)
                     changed_by.append(each.plugin)

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import uuid4
 
+import orjson
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -15,6 +16,7 @@ from clawsite.gateway.frames import complaint
 from clawsite.gateway.invocations import USUAL_PATIENCE, Patience, carry_out
 from clawsite.gateway.scopes import Scope
 from clawsite.infra.errors import ClawError
+from clawsite.infra.text import storable
 from clawsite.routing.invocation import Invocation
 from sessions_app.invocations import Outcome
 
@@ -50,8 +52,9 @@ async def invoke_tool(request: HttpRequest) -> JsonResponse:
     if request.method != "POST":
         return _error(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
     try:
+        sent = request.body  # before anything else looks for a form in it
         user = await caller(request, Scope.WRITE)
-        body = InvokeBody.model_validate_json(request.body)
+        body = InvokeBody.model_validate(storable(orjson.loads(sent)))
         args = {**body.args, "action": body.action} if body.action else body.args
         run_id = body.idempotency_key or f"invoke-{uuid4().hex}"
         to = address_of(body.session_key, body.session_id, body.agent_id)
@@ -59,6 +62,8 @@ async def invoke_tool(request: HttpRequest) -> JsonResponse:
         return _answer(await carry_out(Invocation(user, body.tool, args, run_id, to), waits, body.timeout_ms), run_id)
     except ValidationError as error:
         return _error(400, "invalid_request", complaint(error))
+    except orjson.JSONDecodeError:
+        return _error(400, "invalid_request", "the body is not JSON")
     except ClawError as error:
         headers = {"Retry-After": str(-(-error.retry_after_ms // 1000))} if error.retry_after_ms else {}
         return _error(error.http_status, error.code.lower(), error.message, headers=headers)

@@ -6,9 +6,10 @@ from typing import Any
 import orjson
 
 from clawsite.accounts.models import User
-from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.errors import InvalidRequest, NotFound
 from clawsite.routing.inbound import Address, Inbound, receive
 from sessions_app.runs import Accepted
+from tools_app.definition import TOOL_NAME
 
 SHOWN = 300  # characters of the arguments in the words that stand in the conversation
 LARGEST = 1_000_000  # bytes of arguments, as many as a message may have
@@ -23,15 +24,16 @@ class Invocation:
     args: dict[str, Any]
     run_id: str
     to: Address
-    timeout_seconds: float | None = None
 
 
 async def invoke(wish: Invocation) -> Accepted:
     """Queue the call in its session, behind whatever that session is doing."""
+    if not TOOL_NAME.fullmatch(wish.tool):  # it would stand in the conversation, where providers refuse such a name
+        raise NotFound(f"there is no tool {wish.tool!r}")
     told = orjson.dumps(wish.args).decode()
     if len(told) > LARGEST:
         raise InvalidRequest(f"the arguments have {len(told)} bytes; at most {LARGEST} are taken")
     shown = told if len(told) <= SHOWN else f"{told[:SHOWN]}…"
     options = {"invoke": {"name": wish.tool, "args": wish.args}}
     text = f"Run the tool `{wish.tool}` with `{shown}`"
-    return await receive(Inbound(wish.user, text, wish.run_id, wish.to, options, timeout_seconds=wish.timeout_seconds))
+    return await receive(Inbound(wish.user, text, wish.run_id, wish.to, options))

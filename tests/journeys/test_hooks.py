@@ -68,3 +68,17 @@ async def test_a_hook_that_fails_blocks_the_call(workshop: Workshop, hooked):
     run = await workshop.answer(WRITE)
     assert "its hook failed (ZeroDivisionError)" in said_in(run)[2][1]
     assert (run.status, files(workshop)) == ("completed", set())
+
+
+async def test_a_hook_sees_arguments_under_the_tools_own_names(workshop: Workshop, hooked):
+    seen = hooked(lambda call: HookAnswer(block="no") if call.arguments.get("path", "").startswith("hooked/") else None)
+    run = await workshop.answer('[[tool=write args={"file_path":"hooked/a.txt","contents":"x"}]] [[text=done]]')
+    assert seen[0].arguments == {"path": "hooked/a.txt", "content": "x"}
+    assert (calls_of(run)[0].result["details"]["code"], files(workshop)) == ("blocked_by_hook", set())
+
+
+async def test_a_repeated_call_is_stopped_although_a_hook_changes_it(workshop: Workshop, hooked):
+    hooked(lambda call: HookAnswer(arguments={"limit": 7}))
+    again = '[[tool=read args={"path":"nothing"}]]'
+    run = await workshop.answer(f"{again * 7} [[text=done]]")
+    assert "loop_detected" in [call.result["details"].get("code") for call in calls_of(run)]

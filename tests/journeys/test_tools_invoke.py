@@ -54,6 +54,39 @@ async def test_a_refusal_names_its_layer(call):
     assert ToolCall.objects.get(run__run_id=answer.json()["runId"]).status == "refused"
 
 
+@pytest.mark.parametrize("sent", ["", "{", "[1,", '{"tool": "read", "args": {"n": 1e999}}x', "\ufeff{}"])
+async def test_what_is_no_json_is_told_so(call, live, sent):
+    headers = {"Authorization": f"Bearer {live.api_token(call.user)}"}
+    async with httpx.AsyncClient(base_url=live.url, headers=headers) as client:
+        answer = await client.post("/tools/invoke", content=sent.encode())
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("args", [{"n": 2**70}, {"path": "a\0b"}, {"deep": [[[[[[{}]]]]]]}])
+async def test_odd_arguments_are_answered_in_words(call, args):
+    answer = await call({"tool": "read", "args": args})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (
+        400,
+        "invalid_arguments" if "path" not in args else "tool_error",
+    )
+
+
+async def test_a_form_with_a_cookie_is_no_call(call, live, settings):
+    browser = Browser()
+    assert browser.login(username=call.user.username, password=PASSWORD)
+    cookies = f"{settings.SESSION_COOKIE_NAME}={browser.cookies[settings.SESSION_COOKIE_NAME].value}; {settings.CSRF_COOKIE_NAME}={'a' * 32}"
+    async with httpx.AsyncClient(base_url=live.url, headers={"Cookie": cookies}) as client:
+        answer = await client.post("/tools/invoke", files={"file": b"x"}, data={"csrfmiddlewaretoken": "a" * 32})
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("name", ["fs.read", "Read", "read file"])
+async def test_a_name_that_no_tool_can_have_never_enters_the_conversation(call, name):
+    answer = await call({"tool": name})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found")
+    assert not ToolCall.objects.filter(session__owner=call.user).exists()
+
+
 async def test_a_tool_that_does_not_exist_is_not_found(call):
     answer = await call({"tool": "teleport"})
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "tool_not_allowed")

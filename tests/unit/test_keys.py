@@ -36,3 +36,18 @@ def test_parts_of_a_key_can_be_asked_for():
     key = parse_key("agent:ops:slack:group:C1:thread:99")
     assert (key.agent, key.channel, key.thread, key.is_subagent) == ("ops", "slack", "99", False)
     assert main_key("ops") == "agent:ops:main"
+
+
+@pytest.mark.parametrize(
+    ("key", "group"),
+    [
+        ("agent:ops:telegram:group:-100", "-100"),
+        ("agent:ops:telegram:group:-100:thread:7", "-100"),
+        ("agent:ops:matrix:group:!room:example.org", "!room:example.org"),
+        ("agent:ops:matrix:group:!room:example.org:thread:$e", "!room:example.org"),
+        ("agent:ops:telegram:dm:7", ""),
+        ("agent:ops:main", ""),
+    ],
+)
+def test_a_groups_id_is_whole(key, group):
+    assert parse_key(key).group == group

@@ -1,5 +1,9 @@
 """What becomes of a tool's result before anybody reads it: cleaned, without secrets, cut in a way that says so."""
 
+import base64
+from typing import Any
+
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +14,8 @@ from tools_app.definition import ImageBlock, TextBlock, ToolResult, text_result
 
 LIMIT = 1000
 LIMITS = Limits(LIMIT)
-PICTURE = ImageBlock("aGk=", "image/png")
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(24)).decode()
+PICTURE = ImageBlock(PNG, "image/png")
 
 
 def test_control_characters_are_taken_out_everywhere():
@@ -137,3 +142,26 @@ def test_secrets_are_known_by_the_names_of_their_variables():
         "PATH": "/usr/bin:/bin-of-mine",
     }
     assert host_secrets(["named-one", "no"], environ) == ("the password", "tok-tok-tok", "0123456789", "named-one")
+
+
+@pytest.mark.parametrize("data", ["abc", "aGk=", "", "not base64!"])
+def test_what_is_no_image_is_left_out_in_words(data):
+    (block,) = tidy(ToolResult((ImageBlock(data, "image/png"),)), LIMITS).content
+    assert "an image is left out" in block.text
+
+
+def test_an_image_is_what_its_bytes_say():
+    (block,) = tidy(ToolResult((ImageBlock(PNG, "image/jpeg"),)), LIMITS).content
+    assert block.mime_type == "image/png"
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("details", [{"balance": 2**256 - 1}, {"deep": nested(300)}, {"when": object()}, {"n": [-(2**70)]}])
+def test_details_are_always_something_that_can_be_stored(details):
+    assert orjson.dumps(tidy(ToolResult((TextBlock("x"),), details), LIMITS).details)
