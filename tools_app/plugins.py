@@ -6,7 +6,7 @@ An entry point leads to a module or object with either or both of these:
     before_tool_call = [check_address]   # hooks, see tools_app.hooks
 
 Installed plugins are found by their metadata; no code of theirs runs before they are enabled. One that cannot be used is
-shown with its error and left out: it never stops a process or a run.
+shown with its error and left out: it never stops a process or a run. Only where it looked at calls before, none is made now.
 """
 
 import logging
@@ -82,11 +82,13 @@ def note(found: Iterable[Seen], loaded: Iterable[Loaded]) -> None:
         result = results.get(each.name, Loaded(each.name))
         error = storable(result.error)[:MAX_ERROR] if row.enabled else ""
         tools = [tool.name for tool in result.tools] if row.enabled else row.tools
-        now = (each.package[:200], each.version[:64], tools, error)
-        if row.pk is None or not row.seen_at or (row.package, row.version, row.tools, row.error) != now:
-            row.package, row.version, row.tools, row.error = now
+        # What it had when it could last be loaded: hooks that are missing now must not go unnoticed.
+        has_hooks = bool(result.before_tool_call) if row.enabled and not error else row.has_hooks
+        now = (each.package[:200], each.version[:64], tools, has_hooks, error)
+        if row.pk is None or not row.seen_at or (row.package, row.version, row.tools, row.has_hooks, row.error) != now:
+            row.package, row.version, row.tools, row.has_hooks, row.error = now
             row.seen_at = clock.now()
-            row.save(update_fields=None if row.pk is None else ["package", "version", "tools", "error", "seen_at"])
+            row.save(update_fields=None if row.pk is None else ["package", "version", "tools", "has_hooks", "error", "seen_at"])
     for row in rows.values():
         Plugin.objects.filter(pk=row.pk).update(seen_at=None, error="it is not installed any more", tools=[])
 

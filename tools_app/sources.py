@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from sessions_app import sql
 from tools_app import plugins, registry
 from tools_app.definition import ToolFactory
-from tools_app.hooks import PluginHook
+from tools_app.hooks import Hook, HookAnswer, PluginHook
 from tools_app.mcp.names import tool_name
 from tools_app.mcp.tools import factories_of
 from tools_app.models import McpServer, Plugin
@@ -36,6 +36,7 @@ class Sources:
     off: set[str] = field(default_factory=set)  # ids and tools of those that are not
     loaded: list[Loaded] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)  # plugin or server -> what is left out
+    watchful: set[str] = field(default_factory=set)  # plugins that had hooks when they could last be loaded
 
     def add(self, factory: ToolFactory, plugin: str) -> str:
         """Put a tool among the others; -> why not, if its name is taken."""
@@ -47,6 +48,12 @@ class Sources:
         except ImproperlyConfigured as wrong:
             return str(wrong)
         return ""
+
+    def blocking(self, loaded: Loaded) -> tuple[Hook, ...]:
+        """In place of hooks that should be there and are not."""
+        if not loaded.error or loaded.name not in self.watchful:
+            return ()
+        return (lambda _call: HookAnswer(block=f"it looks at every call, and cannot be loaded ({loaded.error})"),)
 
 
 def known_tools() -> Registry:
@@ -62,8 +69,12 @@ def plugin_ids() -> frozenset[str]:
 
 
 def plugin_hooks() -> tuple[PluginHook, ...]:
-    """The before_tool_call hooks of enabled plugins, in the order of the plugins' names."""
-    return tuple(PluginHook(each.name, hook) for each in current().loaded for hook in each.before_tool_call)
+    """The before_tool_call hooks of enabled plugins, in the order of the plugins' names.
+
+    One that had hooks and cannot be loaded blocks every call: somebody wanted each of them looked at.
+    """
+    sources = current()
+    return tuple(PluginHook(each.name, hook) for each in sources.loaded for hook in sources.blocking(each) or each.before_tool_call)
 
 
 def loaded_plugins() -> list[Loaded]:
@@ -84,6 +95,8 @@ def _sources(_state: tuple[Any, ...]) -> Sources:
             sources.off |= {plugin.name, *plugin.tools}
         else:
             sources.loaded.append(_with_plugin(sources, plugins.load(plugin.name)))
+            if plugin.has_hooks:
+                sources.watchful.add(plugin.name)
     for server in McpServer.objects.order_by("name"):
         if not server.enabled:
             sources.off |= {server.name, *(tool_name(server.name, tool["name"]) for tool in server.tools)}

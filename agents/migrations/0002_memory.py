@@ -23,6 +23,8 @@ class Migration(migrations.Migration):
                 ('digest', models.CharField(max_length=64)),
             ],
             options={
+                'verbose_name': 'note',
+                'verbose_name_plural': 'notes',
                 'default_permissions': (),
                 'constraints': [models.UniqueConstraint(fields=('workspace', 'path'), name='one_row_per_note')],
             },
@@ -37,6 +39,8 @@ class Migration(migrations.Migration):
                 ('file', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='chunks', to='agents.memoryfile')),
             ],
             options={
+                'verbose_name': 'piece of a note',
+                'verbose_name_plural': 'pieces of notes',
                 'default_permissions': (),
             },
         ),

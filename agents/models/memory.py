@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import UniqueConstraint
+from django.utils.translation import gettext_lazy as _
 
 
 class MemoryFile(models.Model):
@@ -13,6 +14,8 @@ class MemoryFile(models.Model):
     digest = models.CharField(max_length=64)  # of its content; empty: it was no text
 
     class Meta:
+        verbose_name = _("note")
+        verbose_name_plural = _("notes")
         default_permissions = ()  # nobody administers this, and it holds what people told their agents
         constraints = [UniqueConstraint(fields=["workspace", "path"], name="one_row_per_note")]
 
@@ -29,6 +32,8 @@ class MemoryChunk(models.Model):
     text = models.TextField()
 
     class Meta:
+        verbose_name = _("piece of a note")
+        verbose_name_plural = _("pieces of notes")
         default_permissions = ()
 
     def __str__(self) -> str:

@@ -13,8 +13,11 @@ from agents import memory_index, notes
 from agents.memory_table import TABLE
 from agents.models import MemoryChunk, MemoryFile
 from sessions_app import sql
-from tests.platform_tools import env_in, use
+from tests.platform_tools import RULES, env_in, use
+from tools_app import registry
 from tools_app.builtin.workspace import Workspace
+from tools_app.policy.query import PolicyQuery
+from tools_app.toolset import build_toolset
 
 LONG_AGO = 1_700_000_000
 
@@ -309,3 +312,11 @@ def test_without_a_workspace_there_is_no_memory():
     env = ToolEnv(None, "main", 1, "s", "k")
     assert make_memory_search.create(env) is None
     assert make_memory_get.create(env) is None
+
+
+async def test_a_guest_of_a_conversation_does_not_get_at_the_owners_notes(user, person, session_of, tmp_path):
+    write(tmp_path, "MEMORY.md", "salary: 100")
+    theirs = env_in(session_of(user), workspace=tmp_path, sender=person())
+    offered = build_toolset(theirs, PolicyQuery("main"), RULES, registry.installed()).tools.keys()
+    assert "read" in offered
+    assert not {"memory_search", "memory_get"} & offered

@@ -8,8 +8,10 @@ import pytest
 from tests.plugin_maker import TOOLS, forget, install
 from tools_app import plugins, sources
 from tools_app.definition import Call, ToolEnv
+from tools_app.hooks import HookCall
 from tools_app.keeper import SourceKeeper
 from tools_app.models import McpServer, Plugin
+from tools_app.plugins import Loaded
 from tools_app.policy.query import ToolFacts
 from tools_app.toolset import build_toolset
 
@@ -132,6 +134,19 @@ def test_hooks_of_enabled_plugins_are_collected(add):
     add("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
     (found,) = sources.plugin_hooks()
     assert (found.plugin, found.hook.__name__) == ("guard", "stop")
+
+
+def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add, monkeypatch):
+    add("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
+    plugins.note(plugins.seen(), sources.loaded_plugins())
+    assert Plugin.objects.get(name="guard").has_hooks
+    sources._sources.cache_clear()
+    plugins.load.cache_clear()
+    monkeypatch.setattr(plugins, "_load", lambda name: Loaded(name, error="ImportError: gone"))
+    (found,) = sources.plugin_hooks()
+    assert "cannot be loaded (ImportError: gone)" in found.hook(HookCall("read", {}, "main", "main")).block
+    plugins.note(plugins.seen(), sources.loaded_plugins())
+    assert Plugin.objects.get(name="guard").has_hooks
 
 
 def test_a_plugin_that_was_removed_says_so(add):

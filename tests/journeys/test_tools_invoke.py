@@ -74,7 +74,8 @@ async def test_odd_arguments_are_answered_in_words(call, args):
 async def test_a_form_with_a_cookie_is_no_call(call, live, settings):
     browser = Browser()
     assert browser.login(username=call.user.username, password=PASSWORD)
-    cookies = f"{settings.SESSION_COOKIE_NAME}={browser.cookies[settings.SESSION_COOKIE_NAME].value}; {settings.CSRF_COOKIE_NAME}={'a' * 32}"
+    signed_in = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    cookies = f"{settings.SESSION_COOKIE_NAME}={signed_in}; {settings.CSRF_COOKIE_NAME}={'a' * 32}"
     async with httpx.AsyncClient(base_url=live.url, headers={"Cookie": cookies}) as client:
         answer = await client.post("/tools/invoke", files={"file": b"x"}, data={"csrfmiddlewaretoken": "a" * 32})
     assert answer.status_code == 400

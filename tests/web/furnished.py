@@ -18,6 +18,7 @@ from sessions_app import runs
 from sessions_app.models import Outbox, Run
 from sessions_app.sessions import ensure_session
 from tools_app import policies, policy_tests
+from tools_app.models import McpServer, Plugin
 
 PATIENCE = 30_000  # ms
 SIZES: dict[str, Any] = {
@@ -104,7 +105,13 @@ def rows_of_everything(root: User) -> Iterator[None]:
     guests = Group.objects.create(name="Guests")
     policies.save_policy(scope="agent", subject="demo", deny=["exec"])
     test = policy_tests.save_test(name="demo never runs a command", expected="never", agent="demo", tool="exec")
+    server = McpServer.objects.create(
+        name="weather", command="weather-server", error="it said: no such city", checked_at=clock.now()
+    )
+    plugin = Plugin.objects.create(name="acme", package="clawsite-acme", version="1.0", tools=["acme_post"], seen_at=clock.now())
     yield
+    server.delete()
+    plugin.delete()
     policy_tests.delete_test(test.pk)
     policies.delete_policy(scope="agent", subject="demo")
     guests.delete()

@@ -29,6 +29,7 @@ from tests.stack import Stack
 from tests.web.furnished import PATIENCE, open_all, open_chat, patient
 from tests.web.hostile import AWAY, BAD, FAMILIES, STARTS_A_FENCE, STRINGS, Watch
 from tests.web.screen import answers, send
+from tools_app.models import McpServer, Plugin, PolicyTest
 
 ALL = "\n\n".join(STRINGS)
 TYPED = "\n\n".join(text for text in STRINGS if not text.startswith(STARTS_A_FENCE))  # shown as typed; with a fence, rendered
@@ -263,7 +264,15 @@ def rows(root: User) -> Iterator[None]:
     Group.objects.get_or_create(name=nasty)
     Run.objects.filter(pk=run.pk).update(error=ALL, reason=nasty[:60], worker=nasty)
     ToolCall.objects.filter(session__owner=root).update(refused_by=nasty[:30])
+    told = [{"name": nasty[:60], "description": ALL, "inputSchema": {"type": "object"}}]
+    server = McpServer.objects.create(name="nasty", command=nasty, args=[nasty], url=nasty, error=ALL, tools=told, notes=[ALL])
+    test = PolicyTest.objects.create(name=nasty[:120], expected="never", agent="demo", tool="exec")
+    plugin = Plugin.objects.create(
+        name=nasty[:64], package=nasty, version=nasty[:60], tools=[nasty], error=ALL, seen_at=clock.now()
+    )
     yield
+    for each in (server, plugin, test):
+        each.delete()
     Group.objects.filter(name=nasty).delete()
 
 

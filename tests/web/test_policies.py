@@ -81,6 +81,7 @@ def test_the_answer_follows_the_question_and_the_address_holds_it(explain: Calla
 
 def test_a_cell_leads_to_its_rule_and_a_draft_flips_verdicts_before_it_is_saved(explain: Callable[..., Page]) -> None:
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
+    before = policies.current_rules().version
     page = explain()
     cell(page, "write", "agent").get_by_role("link").click()
     expect(page.locator("#d-deny")).to_have_value("write")
@@ -94,7 +95,7 @@ def test_a_cell_leads_to_its_rule_and_a_draft_flips_verdicts_before_it_is_saved(
     expect(page.locator("#summary")).to_contain_text("1 more, 1 fewer than now")
     assert policies.current_rules().row("agent", "main").deny == ("write",)
     page.get_by_role("button", name="Save the rule").click()
-    expect(page.get_by_text("Saved. This is policy version 3.")).to_be_visible()
+    expect(page.get_by_text(f"Saved. This is policy version {before + 1}.")).to_be_visible()
     expect(row(page, "read")).to_contain_text("refused")
     assert policies.current_rules().row("agent", "main").deny == ("read",)
 
@@ -139,6 +140,7 @@ def test_entries_are_suggested_and_taken_by_the_keyboard(explain: Callable[..., 
 
 
 def test_a_draft_is_replayed_over_the_recorded_calls(explain: Callable[..., Page], user: User, session_of: Any) -> None:
+    before = policies.current_rules().version
     recorded(user, session_of(user), name="write", status="finished")
     recorded(user, session_of(user), name="web_fetch")
     page = explain("/policies/?scope=agent&for_agent=main#draft")
@@ -146,11 +148,11 @@ def test_a_draft_is_replayed_over_the_recorded_calls(explain: Callable[..., Page
     page.get_by_label("Also allow").fill("web_fetch")
     expect(row(page, "write")).to_contain_text("would be refused")
     page.get_by_role("button", name="last 7 days").click()
-    expect(page.locator("#replayed")).to_contain_text("Would have blocked 1 and released 1 of 2 calls")
+    expect(page.locator("#replayed")).to_contain_text(re.compile(r"Would have blocked 1 and released 1 of \d+ calls"))
     page.locator("#replayed").get_by_role("link", name="web_fetch").click()
     expect(page.get_by_role("heading", name="web_fetch")).to_be_visible()
     expect(page.locator("#now")).to_contain_text("Asked today, it would be refused.")
-    assert policies.current_rules().version == 1
+    assert policies.current_rules().version == before
 
 
 def test_a_conflict_shows_what_changed_and_keeps_the_draft(explain: Callable[..., Page]) -> None:
@@ -159,13 +161,14 @@ def test_a_conflict_shows_what_changed_and_keeps_the_draft(explain: Callable[...
     save = page.get_by_role("button", name="Save the rule")
     expect(save).to_be_visible()
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
+    now = policies.current_rules().version
     save.click()
-    expect(page.locator("#draft-state")).to_contain_text("The policy has changed while you were writing: it is at version 2")
+    expect(page.locator("#draft-state")).to_contain_text(f"The policy has changed while you were writing: it is at version {now}")
     expect(page.locator("#draft-state .added")).to_contain_text("grep")
     expect(page.locator("#d-deny")).to_have_value("write")
     assert policies.current_rules().row("agent", "main").deny == ("grep",)
     page.get_by_role("button", name="Save all the same").click()
-    expect(page.get_by_text("Saved. This is policy version 3.")).to_be_visible()
+    expect(page.get_by_text(f"Saved. This is policy version {now + 1}.")).to_be_visible()
     assert policies.current_rules().row("agent", "main").deny == ("write",)
 
 
@@ -178,12 +181,13 @@ def test_a_draft_that_breaks_a_test_is_told_and_cannot_be_saved(explain: Callabl
 
 
 def test_an_earlier_version_comes_back_after_a_look_at_what_it_changes(explain: Callable[..., Page]) -> None:
+    before = policies.current_rules().version
     policies.save_policy(scope="agent", subject="main", profile="full")
     page = explain("/policies/history/")
-    page.get_by_role("link", name="Restore version 1").click()
+    page.get_by_role("link", name=f"Restore version {before}", exact=True).click()
     expect(page.locator("#restore .removed")).to_contain_text("full")
     page.get_by_role("button", name="Restore this version").click()
-    expect(page.get_by_text("Version 1 is restored, as version 3.")).to_be_visible()
+    expect(page.get_by_text(f"Version {before} is restored, as version {before + 2}.")).to_be_visible()
     assert policies.current_rules().row("agent", "main").profile == "coding"
 
 
@@ -275,8 +279,9 @@ def test_it_works_without_scripts(browser: Browser, site: str, olga: User) -> No
         page.get_by_label("Profile").select_option("coding")
         page.get_by_role("button", name="Explain").click()
         expect(row(page, "read")).to_contain_text("was refused → would be kept")
+        before = policies.current_rules().version
         page.get_by_role("button", name="Save the rule").click()
-        expect(page.get_by_text("Saved. This is policy version 2.")).to_be_visible()
+        expect(page.get_by_text(f"Saved. This is policy version {before + 1}.")).to_be_visible()
     finally:
         context.close()
     assert policies.current_rules().row("agent", "scout").profile == "coding"

@@ -50,6 +50,7 @@ class Migration(migrations.Migration):
                 ('package', models.CharField(blank=True, max_length=200, verbose_name='package')),
                 ('version', models.CharField(blank=True, max_length=64, verbose_name='version')),
                 ('tools', models.JSONField(blank=True, default=list, verbose_name='tools')),
+                ('has_hooks', models.BooleanField(default=False, help_text='It has a say before every tool call; while it cannot be loaded, no call is made', verbose_name='looks at calls')),
                 ('error', models.TextField(blank=True, verbose_name='error')),
                 ('seen_at', models.DateTimeField(blank=True, null=True, verbose_name='last seen')),
             ],

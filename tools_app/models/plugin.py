@@ -12,6 +12,11 @@ class Plugin(models.Model):
     package = models.CharField(_("package"), max_length=200, blank=True)
     version = models.CharField(_("version"), max_length=64, blank=True)
     tools = models.JSONField(_("tools"), default=list, blank=True)
+    has_hooks = models.BooleanField(
+        _("looks at calls"),
+        default=False,
+        help_text=_("It has a say before every tool call; while it cannot be loaded, no call is made"),
+    )
     error = models.TextField(_("error"), blank=True)
     seen_at = models.DateTimeField(_("last seen"), null=True, blank=True)
 
