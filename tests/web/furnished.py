@@ -105,13 +105,13 @@ def rows_of_everything(root: User) -> Iterator[None]:
     guests = Group.objects.create(name="Guests")
     policies.save_policy(scope="agent", subject="demo", deny=["exec"])
     test = policy_tests.save_test(name="demo never runs a command", expected="never", agent="demo", tool="exec")
-    server = McpServer.objects.create(
-        name="weather", command="weather-server", error="it said: no such city", checked_at=clock.now()
-    )
-    plugin = Plugin.objects.create(name="acme", package="clawsite-acme", version="1.0", tools=["acme_post"], seen_at=clock.now())
+    told = {"command": "weather-server", "error": "no such city", "checked_at": clock.now()}
+    servers = [McpServer.objects.create(name=f"weather{n}", enabled=bool(n), **told) for n in range(2)]
+    known = {"package": "clawsite-acme", "version": "1.0", "tools": ["acme_post"], "seen_at": clock.now()}
+    plugins = [Plugin.objects.create(name=f"acme{n}", enabled=bool(n), **known) for n in range(2)]
     yield
-    server.delete()
-    plugin.delete()
+    for row in (*servers, *plugins):
+        row.delete()
     policy_tests.delete_test(test.pk)
     policies.delete_policy(scope="agent", subject="demo")
     guests.delete()
