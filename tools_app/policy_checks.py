@@ -135,7 +135,9 @@ def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
             if entry.endswith("*") and kind_of(entry, plugins) == "unknown":
                 yield Finding(name, _("“%(entry)s” fits no tool there is") % {"entry": entry}, "warning")
     # The lists of a sandbox and of subagents are taken at their word, also where they name plugins only.
-    if rule.scope in (GLOBAL, AGENT, GROUP) and only_plugins(rule.allow, known.plugin_names):
+    # Those that are off count too: the day one is enabled, the list is ignored.
+    named = (*known.plugin_names, *known.also_known)
+    if rule.scope in (GLOBAL, AGENT, GROUP) and only_plugins(rule.allow, named):
         words = _(
             "this allow list names only plugins, so it is ignored, or it would take every other tool away; use “also allow” to add"
         )

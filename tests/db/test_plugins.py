@@ -12,7 +12,9 @@ from tools_app.hooks import HookCall
 from tools_app.keeper import SourceKeeper
 from tools_app.models import McpServer, Plugin
 from tools_app.plugins import Loaded
+from tools_app.policies import current_rules
 from tools_app.policy.query import ToolFacts
+from tools_app.policy_checks import faults_of, normal_form, warnings_of
 from tools_app.toolset import build_toolset
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -149,6 +151,13 @@ def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add, monkeypatch)
     assert Plugin.objects.get(name="guard").has_hooks
 
 
+def test_an_allow_list_of_a_plugin_that_is_off_is_warned_about_too(add):
+    Plugin.objects.create(name="later", enabled=False, tools=["later_tool"])
+    rule = normal_form(scope="agent", subject="main", allow=["later"])
+    assert not list(faults_of(rule))
+    assert "names only plugins" in next(warnings_of(rule, current_rules())).words
+
+
 def test_a_plugin_that_was_removed_says_so(add):
     add("echo", TOOLS.format(tool="echo_word"))
     for each in add.folder.glob("*.dist-info/*"):
@@ -188,7 +197,6 @@ def test_a_server_may_not_be_called_like_a_plugin(add):
 
 
 def test_a_run_goes_on_beside_a_broken_plugin(add):
-    from tools_app.policies import current_rules
     from tools_app.policy.query import PolicyQuery
 
     add("bad", "raise RuntimeError('broken')")
