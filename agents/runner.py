@@ -231,8 +231,10 @@ class Runner:
 
     async def _end(self, to: Run.Status, reason: str, error: str = "") -> None:
         """Store the end; whoever cancels us a second time does not keep it from being written."""
+        ending = asyncio.ensure_future(self._store.end(to, reason, error))
+        ending.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, also when nobody waits any more
         try:
-            await asyncio.shield(self._store.end(to, reason, error))
+            await asyncio.shield(ending)
         except LeaseLost as lost:
             log.info("%s; it had ended already", lost)
         except ClawError as fault:
