@@ -1,6 +1,8 @@
 """Agents that look at sessions, talk to each other and speak up, in real runs of a real worker."""
 
 import json
+import os
+import signal
 
 import pytest
 
@@ -126,6 +128,8 @@ async def test_a_worker_that_dies_while_a_call_waits_sends_nothing_twice(stack, 
     prompt = asks("sessions_send", session_key=there.key, message="[[tokens=4 hang_after=2 times=1 tag=there]]") + "[[text=done]]"
     run_pk = runs.accept_run(user=user, session=here, run_id="k1", prompt=prompt).pk
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
+    for worker in running.workers:  # both at once: the other one would take the run over and answer
+        os.kill(worker.pid, signal.SIGKILL)
     for worker in running.workers:
         worker.kill()
     for worker in running.workers:
