@@ -27,7 +27,7 @@ def django_db_setup(django_test_environment, django_db_blocker, django_db_modify
 
 @pytest.fixture
 def database(django_db_setup, django_db_blocker):
-    """The test database, with real commits. What a test leaves is deleted after it; lanes, groups and policy stay.
+    """The test database, with real commits. What a test leaves is deleted after it; lanes, groups and policy are as in a new one.
 
     Beside a running stack nothing is deleted: its workers would miss their lanes. It is done when the stack has ended.
     """
@@ -69,7 +69,8 @@ def delete_rows() -> None:
     from clawsite.accounts.tokens import install_gateway_user
     from sessions_app import lanes
     from sessions_app.models import Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
-    from tools_app.models import McpServer, Plugin
+    from tools_app.models import McpServer, Plugin, PolicyTest, PolicyVersion, ToolPolicy
+    from tools_app.policies import install_policies
 
     for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker, MemoryFile):
         model.objects.all().delete()
@@ -84,6 +85,10 @@ def delete_rows() -> None:
     Plugin.objects.all().delete()
     Agent.objects.all().delete()
     install_main_agent()
+    if PolicyVersion.objects.exclude(number=1).exists() or PolicyTest.objects.exists():
+        for model in (PolicyTest, ToolPolicy, PolicyVersion):
+            model.objects.all().delete()
+        install_policies()
 
 
 @cache
