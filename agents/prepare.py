@@ -27,7 +27,7 @@ from tools_app.policies import current_rules
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules
 from tools_app.registry import Registry
-from tools_app.sources import known_tools, plugin_hooks
+from tools_app.sources import tools_and_hooks
 from tools_app.toolset import Toolset, build_toolset
 
 
@@ -92,7 +92,7 @@ class Offer:
 def _load(claimed: Claimed) -> tuple[Agent, Path, Offer, Sequence[PastEntry]]:
     agent = selectors.find_agent(claimed.agent)
     workspace = workspace_of(agent, claimed.session_owner_id)  # touches the disk, so it belongs on this thread too
-    offer = Offer(current_rules(), known_tools(), plugin_hooks())
+    offer = Offer(current_rules(), *tools_and_hooks())
     return agent, workspace, offer, model_history(claimed.session_id, claimed.generation, claimed.pk)
 
 

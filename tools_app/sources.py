@@ -58,8 +58,7 @@ class Sources:
 
 def known_tools() -> Registry:
     """The tools of this moment. A policy may also name what is switched off."""
-    sources = current()
-    return Registry(sources.tools, frozenset(sources.ids), frozenset(sources.off))
+    return _registry(current())
 
 
 def plugin_ids() -> frozenset[str]:
@@ -73,7 +72,20 @@ def plugin_hooks() -> tuple[PluginHook, ...]:
 
     One that had hooks and cannot be loaded blocks every call: somebody wanted each of them looked at.
     """
+    return _hooks(current())
+
+
+def tools_and_hooks() -> tuple[Registry, tuple[PluginHook, ...]]:
+    """Both with one query, for every run begins with it."""
     sources = current()
+    return _registry(sources), _hooks(sources)
+
+
+def _registry(sources: Sources) -> Registry:
+    return Registry(sources.tools, frozenset(sources.ids), frozenset(sources.off))
+
+
+def _hooks(sources: Sources) -> tuple[PluginHook, ...]:
     return tuple(PluginHook(each.name, hook) for each in sources.loaded for hook in sources.blocking(each) or each.before_tool_call)
 
 

@@ -8,6 +8,7 @@ from agents.workspace import workspace_of
 from tests.workshop import Workshop, calls_of, said_in
 from tools_app import policies
 from tools_app.hooks import HookAnswer, HookCall, PluginHook
+from tools_app.sources import known_tools
 
 WRITE = '[[tool=write args={"path":"hooked/asked.txt","content":"x"}]] [[text=done]]'
 
@@ -21,7 +22,7 @@ def hooked(monkeypatch):
             seen.append(call)
             return hook(call)
 
-        monkeypatch.setattr(prepare, "plugin_hooks", lambda: (PluginHook("guard", noted),))
+        monkeypatch.setattr(prepare, "tools_and_hooks", lambda: (known_tools(), (PluginHook("guard", noted),)))
         return seen
 
     return install
