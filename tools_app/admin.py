@@ -138,7 +138,7 @@ class PolicyTestAdmin(ServedAdmin):
         return ["name", state, "agent", "expected", "tool", "provider", "group", "sender"]
 
     def save_model(self, request: HttpRequest, obj: PolicyTest, form: Any, change: bool) -> None:
-        fields = {name: getattr(obj, name) for name in (*Expectation.WORDS, *policy_tests.FLAGS)}
+        fields = {name: getattr(obj, name) for name in (*Expectation.WORDS, *Expectation.FLAGS)}
         obj.pk = policy_tests.save_test(obj.pk, **fields).pk
 
     def delete_model(self, request: HttpRequest, obj: PolicyTest) -> None:

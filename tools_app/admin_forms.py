@@ -17,7 +17,7 @@ from tools_app.policy.catalog import PROFILES
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import LISTS, PLACE, RuleRow
 from tools_app.policy_checks import faults_of, normal_form
-from tools_app.policy_tests import FLAGS, faults_of_test, normal_test, why_broken
+from tools_app.policy_tests import faults_of_test, normal_test, why_broken
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.forms import Select
@@ -112,7 +112,7 @@ class ToolPolicyForm(PolicyModelForm):
 class PolicyTestForm(PolicyTestModelForm):
     class Meta:
         model = PolicyTest
-        fields = [*Expectation.WORDS, *FLAGS]
+        fields = [*Expectation.WORDS, *Expectation.FLAGS]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

@@ -15,10 +15,10 @@ from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from sessions_app import sql
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
-from tools_app.policy.expectations import Broken, broken
+from tools_app.policy.expectations import Broken
 from tools_app.policy.rules import PLACE, PolicyRules, RuleRow
 from tools_app.policy_checks import checked_rule
-from tools_app.sources import known_tools
+from tools_app.policy_vocabulary import broken_among
 
 LONGEST_CHANGE = 300  # characters, as the column has
 # A new installation: the default agent may code, any other one can ask for its status.
@@ -93,9 +93,7 @@ def _replace_all(rows: Iterable[RuleRow], change: str, changed_by: User | None, 
 
 def broken_tests(rules: PolicyRules) -> list[Broken]:
     """The policy tests that do not hold under these rules."""
-    known = known_tools()
-    expectations = [test.as_expectation() for test in PolicyTest.objects.all()]
-    return broken(expectations, rules, known.nameable, known.plugin_names)
+    return broken_among((test.as_expectation() for test in PolicyTest.objects.all()), rules)
 
 
 def next_number(expected_version: int | None) -> int:

@@ -19,7 +19,6 @@ from tools_app.policy_checks import normal_form
 HEAD = """# Tool policy. `claw policy diff FILE` shows what importing it would change, `claw policy import FILE` does it.
 """
 FIELDS = {*PLACE, "profile", *LISTS}
-FLAGS = ("sandboxed", "subagent")
 LONGEST = {"name": 120, "expected": 16, "tool": 200, "agent": 64, "provider": 200, "channel": 64, "group": 200, "sender": 200}
 KEPT_TAGS = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
 
@@ -80,7 +79,7 @@ def import_file(file: PolicyFile, *, changed_by: User | None = None, expected_ve
     next_number(expected_version)  # before anything is touched, so that a second import waits for the first
     PolicyTest.objects.all().delete()
     PolicyTest.objects.bulk_create(
-        [PolicyTest(**{name: getattr(test, name) for name in (*Expectation.WORDS, *FLAGS)}) for test in file.tests]
+        [PolicyTest(**{name: getattr(test, name) for name in (*Expectation.WORDS, *Expectation.FLAGS)}) for test in file.tests]
     )
     return replace_policies(file.rows, changed_by=changed_by, expected_version=expected_version)
 
@@ -108,7 +107,7 @@ def _row(data: Any, number: int) -> RuleRow:
 
 def _test(data: Any, number: int) -> Expectation:
     what = f"test {number}"
-    _only(data, {*Expectation.WORDS, *FLAGS}, what)
+    _only(data, {*Expectation.WORDS, *Expectation.FLAGS}, what)
     words = _words(data, Expectation.WORDS, what)
     if missing := [name for name in ("name", "expected", "tool") if not words[name]]:
         raise InvalidRequest(f"{what} lacks {', '.join(missing)}")
@@ -117,7 +116,7 @@ def _test(data: Any, number: int) -> Expectation:
     for name, value in words.items():
         if len(value) > LONGEST[name]:
             raise InvalidRequest(f"{what}: `{name}` has more than {LONGEST[name]} characters")
-    flags: dict[str, Any] = {name: str(data.get(name) or "false").lower() for name in FLAGS}
+    flags: dict[str, Any] = {name: str(data.get(name) or "false").lower() for name in Expectation.FLAGS}
     if wrong := [name for name, value in flags.items() if value not in ("true", "false")]:
         raise InvalidRequest(f"{what}: `{wrong[0]}` is true or false")
     return Expectation(**words, **{name: value == "true" for name, value in flags.items()})
@@ -138,5 +137,5 @@ def _words(data: dict[str, Any], names: Iterable[str], what: str) -> dict[str, A
 
 
 def _brief_test(test: Expectation) -> dict[str, Any]:
-    values = {name: getattr(test, name) for name in (*Expectation.WORDS, *FLAGS)}
+    values = {name: getattr(test, name) for name in (*Expectation.WORDS, *Expectation.FLAGS)}
     return {name: value for name, value in values.items() if value}

@@ -19,8 +19,6 @@ from tools_app.policy.matcher import normalise
 from tools_app.policy_checks import PROVIDER, SLUG, Finding
 from tools_app.policy_vocabulary import broken_among, is_known_tool
 
-FLAGS = ("sandboxed", "subagent")
-
 
 @dataclass(frozen=True, slots=True)
 class CheckedTest:
@@ -48,7 +46,7 @@ def save_test(pk: int | None = None, **fields: Any) -> PolicyTest:
     test = PolicyTest.objects.filter(pk=pk).first() if pk else PolicyTest()
     if test is None:
         raise NotFound(_("there is no such test any more"))
-    for name in (*Expectation.WORDS, *FLAGS):
+    for name in (*Expectation.WORDS, *Expectation.FLAGS):
         setattr(test, name, getattr(wanted, name))
     try:
         with transaction.atomic():
@@ -78,7 +76,7 @@ def normal_test(**fields: Any) -> Expectation:
     values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in Expectation.WORDS}
     values |= {name: values[name].lower() for name in ("expected", "agent", "provider", "channel")}
     values |= {"tool": normalise(values["tool"]), "sender": sender_key(values["sender"])}
-    return Expectation(**values | {name: bool(fields.get(name, False)) for name in FLAGS})
+    return Expectation(**values | {name: bool(fields.get(name, False)) for name in Expectation.FLAGS})
 
 
 def faults_of_test(test: Expectation) -> list[Finding]:

@@ -61,12 +61,6 @@ def known_tools() -> Registry:
     return _registry(current())
 
 
-def plugin_ids() -> frozenset[str]:
-    """Of plugins and MCP servers that are enabled, and of installed apps that are plugins; tools or no tools."""
-    sources = current()
-    return frozenset(sources.ids | {each.facts.plugin for each in sources.tools.values() if each.facts.plugin})
-
-
 def plugin_hooks() -> tuple[PluginHook, ...]:
     """The before_tool_call hooks of enabled plugins, in the order of the plugins' names.
 

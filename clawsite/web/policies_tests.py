@@ -15,7 +15,7 @@ from clawsite.infra.errors import ClawError, NotFound
 from clawsite.web.policies_access import PolicyRequest, needs
 from tools_app.models import PolicyTest
 from tools_app.policy.expectations import Expectation
-from tools_app.policy_tests import FLAGS, checked_tests, delete_test, faults_of_test, normal_test, save_test
+from tools_app.policy_tests import checked_tests, delete_test, faults_of_test, normal_test, save_test
 from tools_app.policy_vocabulary import entry_words
 
 ADD, EDIT, DELETE = "tools_app.add_policytest", "tools_app.change_policytest", "tools_app.delete_policytest"
@@ -78,7 +78,9 @@ def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
     form = TestForm(request.POST or None, instance=test, initial=asked)
     if request.method == "POST" and form.is_valid():
         try:
-            save_test(test.pk if test else None, **{name: form.cleaned_data[name] for name in (*Expectation.WORDS, *FLAGS)})
+            save_test(
+                test.pk if test else None, **{name: form.cleaned_data[name] for name in (*Expectation.WORDS, *Expectation.FLAGS)}
+            )
         except ClawError as refused:
             form.add_error(None, refused.message)
         else:

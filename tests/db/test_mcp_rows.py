@@ -35,7 +35,7 @@ def test_the_tools_of_a_server_are_known_under_its_name():
     known = sources.known_tools()
     assert known.tools["my_weather__forecast"].facts == ToolFacts("my_weather__forecast", ("plugins",), "my-weather")
     assert {"my_weather__forecast", "my_weather__get_map"} <= set(known.tools)
-    assert sources.plugin_ids() == {"my-weather"}
+    assert sources.known_tools().plugins == {"my-weather"}
 
 
 def test_a_server_is_not_believed_to_be_harmless():
@@ -72,7 +72,7 @@ def test_a_server_that_is_off_offers_nothing_and_policies_may_still_name_it():
     assert known.knows("weather")
     assert known.knows("weather__forecast")
     assert not known.knows("weather__hail")
-    assert sources.plugin_ids() == frozenset()
+    assert sources.known_tools().plugins == frozenset()
 
 
 def test_what_is_known_follows_every_change():

@@ -62,7 +62,7 @@ async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add):
     known = sources.known_tools()
     assert known.tools["echo_word"].facts == ToolFacts("echo_word", ("plugins",), "echo")
     assert known.knows("echo")
-    assert sources.plugin_ids() == {"echo"}
+    assert sources.known_tools().plugins == {"echo"}
     perform = known.tools["echo_word"].factory.create(env()).perform
     args = known.tools["echo_word"].factory.check({"word": "hello"})
     result = await perform(args, Call("c", print, asyncio.Event()))
@@ -76,7 +76,7 @@ def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(ad
     assert "echo_word" not in known.tools
     assert known.knows("echo")
     assert known.knows("echo_word")
-    assert sources.plugin_ids() == frozenset()
+    assert sources.known_tools().plugins == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add, 
     plugin = add("bad", code)
     assert error in plugin.error
     assert set(sources.known_tools().tools) == natives
-    assert sources.plugin_ids() == frozenset()
+    assert sources.known_tools().plugins == frozenset()
 
 
 @pytest.mark.parametrize("name", ["read", "exec", "bash", "Big"])

@@ -35,6 +35,7 @@ class Expectation:
     subagent: bool = False
 
     WORDS: ClassVar = ("name", "expected", "tool", "agent", "provider", "channel", "group", "sender")
+    FLAGS: ClassVar = ("sandboxed", "subagent")
 
 
 @dataclass(frozen=True, slots=True)
