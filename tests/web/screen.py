@@ -38,6 +38,11 @@ def answers(page: Page) -> Locator:
     return page.locator(".message.assistant .answer")
 
 
+def answer_words(page: Page) -> list[str]:
+    """An answer ends with a line break once it is shown formatted, which may be before or after a test looks."""
+    return [text.strip() for text in answers(page).all_text_contents()]
+
+
 def begin(gateway: FakeGateway, run_id: str = "r1", prompt: str = "Hi") -> None:
     gateway.tell(run_id, "lifecycle", phase="accepted", prompt=prompt)
     gateway.tell(run_id, "lifecycle", phase="start", startedAt=1)

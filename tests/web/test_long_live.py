@@ -14,7 +14,7 @@ from sessions_app.models import Session
 from tests.services import free_port
 from tests.stack import Stack
 from tests.web.cable import cable
-from tests.web.screen import send
+from tests.web.screen import answer_words, answers, send
 
 PATIENCE = 60_000
 TURNS = 2_500
@@ -86,16 +86,15 @@ def test_a_cut_network_in_mid_answer_loses_nothing(stack: Callable[..., Stack], 
         page.goto(f"http://127.0.0.1:{network.port}/#agent:main:cut")
         expect(page.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
         send(page, "[[tokens=120 delay_ms=40]]")
-        expect(page.locator(".message.assistant .answer")).not_to_be_empty(timeout=PATIENCE)
+        expect(answers(page)).not_to_be_empty(timeout=PATIENCE)
         network.cut()
         expect(page.locator("#connection")).not_to_have_text("Connected", timeout=PATIENCE)
         send(page, '[[text="and another"]]')  # kept until there is a network again
         network.mend()
-        answers = page.locator(".message.assistant .answer")
-        expect(answers.last).to_have_text("and another", timeout=PATIENCE)
+        expect(answers(page).last).to_have_text("and another", timeout=PATIENCE)
         expect(page.locator("#stop")).to_be_hidden(timeout=PATIENCE)
-        live_text = answers.all_text_contents()
+        live_text = answer_words(page)
         page.reload()
-        expect(answers.last).to_have_text("and another", timeout=PATIENCE)
-        assert answers.all_text_contents() == live_text
+        expect(answers(page).last).to_have_text("and another", timeout=PATIENCE)
+        assert answer_words(page) == live_text
         assert len(live_text[0].split()) == 120
