@@ -2,7 +2,9 @@
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from clawsite.infra.errors import InvalidRequest
 from tools_app import policies, sources
@@ -83,6 +85,26 @@ def test_what_is_known_follows_every_change():
     assert sources.known_tools().tools is before
     servers.note("weather", row.revision, "ready", listing=Listing(seen("forecast", "hail"), []))
     assert "weather__hail" in sources.known_tools().tools
+
+
+@pytest.mark.parametrize(("tools", "notes", "writes"), [(["a"], [], 0), (["a", "b"], [], 1), (["a"], ["twin: left out"], 1)])
+def test_the_list_of_tools_is_written_where_it_differs_and_not_with_every_look(tools, notes, writes):
+    row = server("weather", "a")
+    with CaptureQueriesContext(connection) as looked:
+        servers.note("weather", row.revision, "ready", listing=Listing(seen(*tools), notes))
+    assert sum('"tools" =' in query["sql"] for query in looked) == writes
+    after = McpServer.objects.get()
+    assert (after.tools, after.notes, after.checked_at > row.checked_at) == (seen(*tools), notes, True)
+
+
+def test_a_worker_reads_no_lists_of_tools_to_see_what_is_wanted():
+    server("weather", "forecast", args=["--fast"], env={"REGION": "eu"})
+    server("off", enabled=False)
+    with CaptureQueriesContext(connection) as asked:
+        (found,) = servers.wanted()
+    assert (found.name, found.args, found.env) == ("weather", ["--fast"], {"REGION": "eu"})
+    (query,) = asked
+    assert '"tools"' not in query["sql"]
 
 
 def test_a_policy_can_name_a_server_and_its_tools():

@@ -10,6 +10,7 @@ from sessions_app import runs
 from sessions_app.models import Run
 from tests.mcp_servers.fixtures import BIN, ROGUE, programs_of, the_server
 from tests.processes import PROJECT
+from tests.unit.test_outside_text import inside
 from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app import policies
 from tools_app.mcp import servers
@@ -115,7 +116,7 @@ async def test_a_killed_server_is_back_for_the_next_call(workshop: Workshop, add
     the_server().send_signal(signal.SIGKILL)
     await eventually(lambda: McpServer.objects.get().status == "failing")
     run = await workshop.answer('[[tool=srv__ping args={"word":"back"}]] [[text=done]]')
-    assert said_in(run)[2][1] == "back"
+    assert inside(said_in(run)[2][1]) == "back"
 
 
 async def test_switches_filters_and_restarts_reach_the_worker(workshop: Workshop, add, eventually):

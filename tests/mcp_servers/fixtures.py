@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 
 from tests.processes import PROJECT
+from tests.unit.test_outside_text import inside
 from tools_app.definition import Call, ToolResult
 from tools_app.mcp.connection import Connection
 from tools_app.mcp.servers import ServerSettings
@@ -17,7 +18,7 @@ BIN = Path(sys.executable).parent
 
 
 def program(*argv: str, name: str = "srv", **env: str) -> ServerSettings:
-    return ServerSettings(name, 1, "stdio", argv[0], tuple(argv[1:]), env, "", {})
+    return ServerSettings(name, 1, "stdio", argv[0], list(argv[1:]), env, "", {})
 
 
 def rogue(kind: str, name: str = "srv") -> ServerSettings:
@@ -29,7 +30,7 @@ def workbench(**env: str) -> ServerSettings:
 
 
 def address(url: str, **headers: str) -> ServerSettings:
-    return ServerSettings("srv", 1, "http", "", (), {}, url, headers)
+    return ServerSettings("srv", 1, "http", "", [], {}, url, headers)
 
 
 def clock_server() -> ServerSettings:
@@ -39,13 +40,16 @@ def clock_server() -> ServerSettings:
 class Observed:
     """`async with Observed(settings) as it:`; the connection and everything it reported."""
 
+    stores = True  # what it is told, as a database would
+
     def __init__(self, settings: ServerSettings) -> None:
         self.reports: list[tuple[str, dict[str, Any]]] = []
         self.updates: list[str] = []
         self.connection = Connection(settings, self._report)
 
-    async def _report(self, status: str, **seen: Any) -> None:
+    async def _report(self, status: str, **seen: Any) -> bool:
         self.reports.append((status, seen))
+        return self.stores
 
     async def __aenter__(self) -> "Observed":
         self.connection.open()
@@ -57,6 +61,10 @@ class Observed:
     async def call(self, tool: str, **arguments: Any) -> ToolResult:
         call = Call("c1", lambda partial: self.updates.append(partial.text), asyncio.Event())
         return await self.connection.call(tool, arguments, call)
+
+    async def said(self, tool: str, **arguments: Any) -> str:
+        """What stands in the envelope of the result."""
+        return inside((await self.call(tool, **arguments)).text)
 
     @property
     def statuses(self) -> list[str]:

@@ -12,10 +12,10 @@ server = MCPServer("workbench")
 
 
 @server.tool()
-async def slow(seconds: float, ctx: Context, mark: str = "") -> str:
-    """Take a while, telling how far it is. `mark` is a file that says how it ended."""
+async def slow(seconds: float, ctx: Context, mark: str = "", words: str = "half way") -> str:
+    """Take a while, telling how far it is, in words that may name variables. `mark` is a file that says how it ended."""
     try:
-        await ctx.report_progress(1, 2, "half way")
+        await ctx.report_progress(1, 2, os.path.expandvars(words))
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:
         if mark:

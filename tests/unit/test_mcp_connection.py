@@ -4,6 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 
 import psutil
 import pytest
@@ -12,8 +13,10 @@ from tests.mcp_servers import fixtures as made
 from tests.mcp_servers.fixtures import Observed
 from tests.processes import PROJECT
 from tests.services import free_port
+from tests.unit.test_outside_text import inside
 from tools_app.definition import ImageBlock, ToolFailed
 from tools_app.mcp import connection
+from tools_app.mcp.listing import listing_of
 
 
 @pytest.fixture(autouse=True)
@@ -87,9 +90,9 @@ async def test_a_server_at_an_address_is_listed_and_called(http_server, quickly,
     async with Observed(made.address(url)) as it:
         await eventually(lambda: "ready" in it.statuses)
         if arguments is PROXY_OVER_HTTP:
-            assert "+09:00" in (await it.call("get_current_time", timezone="Asia/Tokyo")).text
+            assert "+09:00" in await it.said("get_current_time", timezone="Asia/Tokyo")
         else:
-            assert (await it.call("environment", name="NO_SUCH")).text == "(not set)"
+            assert await it.said("environment", name="NO_SUCH") == "(not set)"
 
 
 async def test_an_http_server_that_was_killed_is_found_again(http_server, quickly, eventually):
@@ -103,14 +106,15 @@ async def test_an_http_server_that_was_killed_is_found_again(http_server, quickl
             await it.call("environment", name="X")
         http_server(*SDK_OVER_HTTP, port=port)
         await eventually(lambda: it.statuses[-1] == "ready", seconds=40)
-        assert (await it.call("environment", name="NO_SUCH")).text == "(not set)"
+        assert await it.said("environment", name="NO_SUCH") == "(not set)"
 
 
 async def test_every_kind_of_content_comes_back():
     async with Observed(made.workbench()) as it:
         result = await it.call("show")
         assert isinstance(result.content[1], ImageBlock)
-        assert result.text == "a pixel\n[link to notes: file:///notes.txt (text/plain)]"
+        words = ["a pixel", "the image: image/png, 1 x 1 pixels, 70 bytes", "[link to notes: file:///notes.txt (text/plain)]"]
+        assert inside(result.text).splitlines() == words
         assert result.details == {"structuredContent": {"pixels": 1}}
 
 
@@ -123,7 +127,7 @@ async def test_progress_is_shown_and_cancelling_reaches_the_server(tmp_path, eve
         with pytest.raises(asyncio.CancelledError):
             await call
         await eventually(mark.exists)
-        assert (await it.call("environment", name="NO_SUCH")).text == "(not set)"  # it goes on
+        assert await it.said("environment", name="NO_SUCH") == "(not set)"  # it goes on
 
 
 async def test_new_tools_are_seen_when_the_server_says_so(quickly, eventually, monkeypatch):
@@ -131,7 +135,7 @@ async def test_new_tools_are_seen_when_the_server_says_so(quickly, eventually, m
     async with Observed(made.workbench()) as it:
         await it.call("learn", name="somersault")
         await eventually(lambda: "somersault" in it.tools)
-        assert (await it.call("somersault")).text == "I am somersault"
+        assert await it.said("somersault") == "I am somersault"
 
 
 async def test_new_tools_of_an_older_server_are_seen_too(quickly, eventually, monkeypatch):
@@ -142,12 +146,40 @@ async def test_new_tools_of_an_older_server_are_seen_too(quickly, eventually, mo
         await eventually(lambda: "somersault" in it.tools)
 
 
+@pytest.fixture
+def tidied(monkeypatch):
+    """The thread of each tidying of a list."""
+    threads = []
+
+    def noted(*told):
+        threads.append(threading.current_thread())
+        return listing_of(*told)
+
+    monkeypatch.setattr(connection, "listing_of", noted)
+    return threads
+
+
+async def test_the_same_list_is_tidied_and_reported_once_and_not_on_the_event_loop(quickly, eventually, tidied):
+    async with Observed(made.rogue("good")) as it:
+        await eventually(lambda: it.statuses.count("ready") > 2)
+    assert len(tidied) == 1
+    assert tidied[0] is not threading.current_thread()
+    assert ["listing" in seen for status, seen in it.reports if status == "ready"][:3] == [True, False, False]
+
+
+async def test_a_list_that_could_not_be_stored_is_reported_again(quickly, eventually, monkeypatch):
+    monkeypatch.setattr(Observed, "stores", False)
+    async with Observed(made.rogue("good")) as it:
+        await eventually(lambda: it.statuses.count("ready") > 1)
+        assert all("listing" in seen for status, seen in it.reports if status == "ready")
+
+
 async def test_a_killed_server_is_started_again_and_a_call_waits_for_it(quickly, eventually):
     async with Observed(made.rogue("good")) as it:
         await it.call("ping")
         made.the_server().send_signal(signal.SIGKILL)
         await eventually(lambda: "failing" in it.statuses)
-        assert (await it.call("ping", word="again")).text == "again"
+        assert await it.said("ping", word="again") == "again"
         assert it.statuses[:4] == ["starting", "ready", "failing", "starting"]
         assert it.reports[3][1]["restarted"] is True
 
@@ -162,10 +194,17 @@ async def test_a_server_gets_only_the_environment_it_was_given(monkeypatch):
     monkeypatch.setenv("WEATHER_KEY", "s3cret-value")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-others")
     async with Observed(made.workbench(API_KEY="${WEATHER_KEY}", REGION="eu")) as it:
-        assert (await it.call("environment", name="API_KEY")).text == "s3cret-value"
-        assert (await it.call("environment", name="REGION")).text == "eu"
+        assert await it.said("environment", name="API_KEY") == "[redacted]"  # it is there
+        assert await it.said("environment", name="REGION") == "eu"
         for name in ("OPENAI_API_KEY", "WEATHER_KEY", "CLAWSITE_HOME", "DJANGO_SETTINGS_MODULE", "REDIS_URL"):
-            assert (await it.call("environment", name=name)).text == "(not set)"
+            assert await it.said("environment", name=name) == "(not set)"
+
+
+async def test_progress_is_told_without_the_servers_secrets(monkeypatch):
+    monkeypatch.setenv("WEATHER_KEY", "s3cret-value")
+    async with Observed(made.workbench(API_KEY="${WEATHER_KEY}")) as it:
+        await it.call("slow", seconds=0, words="x" * 290 + "$API_KEY")  # cut first, it would show half of it
+        assert it.updates == [f"1/2 {'x' * 290}[redacted]"]
 
 
 @pytest.mark.parametrize("name", ["NO_SUCH_VARIABLE", "CLAWSITE_HOME", "DATABASE_URL"])
@@ -196,7 +235,7 @@ async def test_a_server_that_never_answers_is_given_up(monkeypatch, eventually):
 
 async def test_rubbish_on_stdout_is_borne_for_a_while(quickly):
     async with Observed(made.rogue("chatty")) as it:
-        assert (await it.call("ping")).text == "pong"
+        assert await it.said("ping") == "pong"
 
 
 @pytest.mark.parametrize(("kind", "why"), [("garbage", "not MCP"), ("endless", "a line of more than 16 MB")])
@@ -209,7 +248,7 @@ async def test_a_flood_of_rubbish_ends_the_server(eventually, kind, why):
 async def test_a_flood_on_stderr_is_logged_in_part_and_does_no_harm(caplog):
     caplog.set_level("INFO", logger="tools_app.mcp.stdio")
     async with Observed(made.rogue("stderr")) as it:
-        assert (await it.call("ping")).text == "pong"
+        assert await it.said("ping") == "pong"
     said = [record for record in caplog.records if "says: line" in record.getMessage()]
     assert 0 < len(said) <= 100
 

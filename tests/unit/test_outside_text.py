@@ -5,7 +5,8 @@ import re
 import pytest
 
 from tools_app import outside_text
-from tools_app.outside_text import enveloped, visible
+from tools_app.hidden_letters import has_hidden, visible
+from tools_app.outside_text import enveloped
 
 MARK = re.compile(r"<<<outside ([0-9a-f]{16})>>>\n(.*)\n<<<end of outside \1>>>", re.DOTALL)
 
@@ -69,6 +70,16 @@ def test_the_marks_of_speakers_are_broken_but_code_is_left_alone():
 )
 def test_what_no_reader_sees_is_taken_out_and_counted(hidden, shown, count):
     assert visible(hidden) == (shown, count)
+
+
+@pytest.mark.parametrize("name", ["un\u200bseen", "a\u200db", "a\ufe0f", "tab\t", "half\ud800", "\u3164", "a\U000e0041"])
+def test_a_name_has_no_letter_that_nobody_sees_not_even_one_that_texts_need(name):
+    assert has_hidden(name)
+
+
+@pytest.mark.parametrize("name", ["get-time", "größe", "城市", "a b"])
+def test_names_in_any_language_are_names(name):
+    assert not has_hidden(name)
 
 
 def test_half_a_character_does_not_stop_it():

@@ -157,6 +157,20 @@ def test_gemini_gets_less():
     }
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "taken"),
+    [
+        ("openai", "gpt-5", False),
+        ("dashscope", "kimi-k3", False),
+        ("google", "gemini-3-pro", False),
+        ("anthropic", "claude-x", True),
+    ],
+)
+def test_that_items_are_unique_is_told_only_where_it_is_not_refused(provider, model, taken):
+    schema = {"type": "object", "properties": {"names": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}}
+    assert ("uniqueItems" in adapt(schema, provider, model)["properties"]["names"]) is taken
+
+
 def test_the_model_decides_before_the_provider():
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
     assert adapt(schema, "openrouter", "google/gemini-3-pro")["properties"] == {"n": {"type": "integer"}}
@@ -194,7 +208,7 @@ def is_plain(schema):
 
 def openai_takes(schema):
     is_plain(schema)
-    assert all("examples" not in each for each in each_schema(schema))
+    assert all(not {"examples", "uniqueItems"} & each.keys() for each in each_schema(schema))
 
 
 def gemini_takes(schema):

@@ -32,9 +32,9 @@ GEMINI = Profile(
     typed=True,
     text_enums=True,
 )  # fmt: skip
-OPENAI = Profile(strip=frozenset({"examples"}))
+OPENAI = Profile(strip=frozenset({"examples", "uniqueItems"}))
 ANTHROPIC = Profile()
-DEFAULT = Profile(strip=frozenset({"examples"}))  # endpoints of all kinds: what OpenAI takes, most of them do
+DEFAULT = OPENAI  # endpoints of all kinds: what OpenAI takes, most of them do; Kimi refuses a request with `uniqueItems` in it
 
 # By a word in the model's name, wherever it is reached (`openrouter/google/gemini-…`), then by provider.
 BY_MODEL = {"gemini": GEMINI, "claude": ANTHROPIC}

@@ -11,7 +11,8 @@ from tools_app.builtin.kept import Kept
 from tools_app.builtin.page import readable
 from tools_app.builtin.page_text import indented, kind_of, text_of
 from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
-from tools_app.outside_text import enveloped, visible
+from tools_app.hidden_letters import visible
+from tools_app.outside_text import enveloped
 from tools_app.search import registry
 from tools_app.search.base import Hit, SearchQuery
 

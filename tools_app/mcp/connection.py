@@ -24,6 +24,7 @@ from mcp_types import (
     Implementation,
     InputRequiredResult,
     PaginatedRequestParams,
+    Tool,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -31,10 +32,10 @@ from pydantic import TypeAdapter
 
 from clawsite.infra.version import version
 from tools_app.definition import Call, ToolFailed, ToolResult, text_result
+from tools_app.mcp.answers import answer_of
 from tools_app.mcp.http import talking_to_address
 from tools_app.mcp.listing import MAX_TOOLS, Listing, listing_of
 from tools_app.mcp.references import MissingVariable, Resolver, inherited
-from tools_app.mcp.results import result_of
 from tools_app.mcp.servers import ServerSettings
 from tools_app.mcp.stdio import Launch, Program, start, talking_to
 from tools_app.mcp.words import plain
@@ -51,7 +52,7 @@ UPDATE_PAUSE = 0.5  # between two updates of a call: each is a row
 MAX_WORDS = 300
 ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 
-Report = Callable[..., Awaitable[None]]  # (status, error="", listing=None, restarted=False)
+Report = Callable[..., Awaitable[bool]]  # (status, error="", listing=None, restarted=False) -> whether it was stored
 
 
 class Failure(Exception):
@@ -69,6 +70,7 @@ class Connection:
         self._look = asyncio.Event()  # at the list of tools, now
         self._failures = 0
         self._error = ""
+        self._stored: list[Tool] | None = None  # the server's list, as it told it, that was reported and stored last
         self._secrets = Resolver()
         self._task: asyncio.Task[None] | None = None
 
@@ -172,37 +174,44 @@ class Connection:
                     self._look.set()
 
     async def _see(self, client: Client) -> None:
-        listing = await self._list(client)
+        told = await self._list(client)
         self._error = ""
-        await self._report("ready", listing=listing)
+        if told == self._stored:
+            await self._report("ready")
+            return
+        listing = await asyncio.to_thread(_listing_of, self.settings.name, told)  # 200 tools with large schemas take a second
+        if await self._report("ready", listing=listing):
+            self._stored = told
 
-    async def _list(self, client: Client) -> Listing:
-        told: list[dict[str, Any]] = []
+    async def _list(self, client: Client) -> list[Tool]:
+        told: list[Tool] = []
         cursor = None
         async with asyncio.timeout(LIST_SECONDS):
             while len(told) <= MAX_TOOLS:
                 page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-                told += [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
+                told += page.tools
                 cursor = page.next_cursor
                 if not cursor or not page.tools:
                     break
-        return listing_of(self.settings.name, told)
+        return told
 
     # Calling
 
     async def call(self, tool: str, arguments: dict[str, Any], call: Call) -> ToolResult:
         """Cancelling the caller, by abort or time-out, tells the server to stop."""
         client = await self._ready_client()
+        secrets = self._secrets  # those it has now, whatever it is started with next
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
         try:
             # Not `call_tool`, which would also check the answer by expressions that the server chose.
-            answer = await client.session.send_request(request, ANSWER, progress_callback=_progress_to(call))
+            answer = await client.session.send_request(request, ANSWER, progress_callback=_progress_to(call, secrets))
         except Exception as error:
             self._look.set()
             raise ToolFailed(self._call_failed(error)) from error
         if isinstance(answer, InputRequiredResult):
             raise ToolFailed(f"MCP server `{self.settings.name}` wants to ask a person something, which is not possible here.")
-        return result_of(answer.model_dump(by_alias=True, mode="json", exclude_none=True))
+        told = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return await asyncio.to_thread(answer_of, told, self.settings.name, secrets.without)  # it may have megabytes
 
     async def _ready_client(self) -> Client:
         if self._failures < 2:
@@ -226,7 +235,7 @@ class Connection:
         return plain(self._secrets.redacted(_words(error)), MAX_WORDS)
 
 
-def _progress_to(call: Call) -> ProgressFnT:
+def _progress_to(call: Call, secrets: Resolver) -> ProgressFnT:
     shown = -UPDATE_PAUSE
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -235,9 +244,13 @@ def _progress_to(call: Call) -> ProgressFnT:
             return
         shown = time.monotonic()
         count = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-        call.update(text_result(f"{count} {plain(message or '', MAX_WORDS)}".strip()))
+        call.update(text_result(f"{count} {plain(secrets.without(message or ''), MAX_WORDS)}".strip()))
 
     return tell
+
+
+def _listing_of(server: str, told: list[Tool]) -> Listing:
+    return listing_of(server, [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in told])
 
 
 def _explained(error: Exception, program: Program | None) -> Exception:

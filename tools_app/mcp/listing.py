@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from tools_app.hidden_letters import has_hidden
 from tools_app.mcp.names import tool_name
 from tools_app.mcp.schema import UnusableSchema, tidy_schema
-from tools_app.mcp.words import is_hidden, plain
+from tools_app.mcp.words import plain
 
 MAX_TOOLS = 200
 MAX_NAME, MAX_TITLE, MAX_DESCRIPTION = 128, 80, 2_000
@@ -26,8 +27,8 @@ class Listing:
 
     @property
     def digest(self) -> str:
-        """Changes when the tools do."""
-        return hashlib.sha256(json.dumps(self.tools, sort_keys=True).encode()).hexdigest()[:16]
+        """Changes when anything does that the row keeps."""
+        return hashlib.sha256(json.dumps([self.tools, self.notes], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def listing_of(server: str, told: Iterable[dict[str, Any]]) -> Listing:
@@ -54,7 +55,7 @@ def listing_of(server: str, told: Iterable[dict[str, Any]]) -> Listing:
 
 def _tidy(tool: dict[str, Any]) -> dict[str, Any]:
     name = tool.get("name")
-    if not isinstance(name, str) or not name or len(name) > MAX_NAME or any(is_hidden(letter) for letter in name):
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME or has_hidden(name):
         raise UnusableSchema(f"its name is empty, longer than {MAX_NAME} or has characters that cannot be seen")
     hints = tool.get("annotations") or {}
     title = tool.get("title") or hints.get("title") or ""

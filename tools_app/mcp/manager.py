@@ -64,11 +64,12 @@ async def _open(settings: ServerSettings) -> "Connection":
     return connection
 
 
-async def _store(settings: ServerSettings, status: str, **seen: Any) -> None:
-    """Write down what a connection saw. A database that is away does not end a connection."""
+async def _store(settings: ServerSettings, status: str, **seen: Any) -> bool:
+    """Write down what a connection saw; -> whether it was. A database that is away does not end a connection."""
     try:
-        await db.write(servers.note, settings.name, settings.revision, status, **seen)
+        return await db.write(servers.note, settings.name, settings.revision, status, **seen)
     except ClawError as error:
         log.warning("what MCP server %s said could not be stored: %s", settings.name, error)
     except Exception:
         log.exception("what MCP server %s said could not be stored", settings.name)
+    return False

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from clawsite.infra.redact import redact
+from clawsite.infra.redact import MARK, redact
 
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_NAME = re.compile(
@@ -50,7 +50,7 @@ def forbidden_in(text: str) -> str:
 
 
 class Resolver:
-    """Puts values in place of references, and remembers them, so that they can be kept out of logs and errors."""
+    """Puts values in place of references, and remembers them, so that they can be kept out of logs, errors and results."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
@@ -66,7 +66,14 @@ class Resolver:
         return {name: self.text(value) for name, value in values.items()}
 
     def redacted(self, text: str) -> str:
-        return redact(text, sorted(self.secrets, key=len, reverse=True))
+        """For people and logs: also without whatever looks like a secret."""
+        return redact(self.without(text))
+
+    def without(self, text: str) -> str:
+        """For results: without these values. The longest first, because one may contain another."""
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(secret, MARK)
+        return text
 
     def _value(self, name: str) -> str:
         value = "" if FORBIDDEN.fullmatch(name.upper()) else self._environ.get(name, "")

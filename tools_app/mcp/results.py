@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tools_app.definition import ImageBlock, TextBlock, ToolResult
+from tools_app.definition import ImageBlock, TextBlock, ToolFailed, ToolResult
+from tools_app.results import image_result
 
-IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # what models can look at
-MAX_IMAGE = 5 * 1024 * 1024  # characters of base64
 MAX_BLOCKS = 100
 
 
@@ -26,25 +25,24 @@ def _blocks(told: dict[str, Any]) -> Iterator[TextBlock | ImageBlock]:
     match told:
         case {"type": "text", "text": str(text)}:
             yield TextBlock(text)
-        case {"type": "image", "data": str(data), "mimeType": str(kind)}:
-            yield _image(data, kind)
+        case {"type": "image", "data": str(data)}:
+            yield from _image(data, "the image")
         case {"type": "resource_link", "uri": uri}:
             yield TextBlock(_link(told, uri))
         case {"type": "resource", "resource": {"uri": uri, "text": str(text)}}:
             yield TextBlock(f"[resource {uri}]\n{text}")
-        case {"type": "resource", "resource": {"uri": uri, "blob": str(data), **rest}}:
-            yield TextBlock(f"[resource {uri}]")
-            yield _image(data, str(rest.get("mimeType") or "unknown"))
+        case {"type": "resource", "resource": {"uri": uri, "blob": str(data)}}:
+            yield from _image(data, str(uri))
         case {"type": kind}:
             yield TextBlock(f"[{kind} content is left out: it cannot be shown here]")
 
 
-def _image(data: str, kind: str) -> TextBlock | ImageBlock:
-    if kind not in IMAGES:
-        return TextBlock(f"[{kind} data is left out: it cannot be shown here]")
-    if len(data) > MAX_IMAGE:
-        return TextBlock(f"[an image of {len(data)} characters is left out: at most {MAX_IMAGE} can be shown]")
-    return ImageBlock(data, kind)
+def _image(data: str, name: str) -> tuple[TextBlock | ImageBlock, ...]:
+    """The image behind a line that says what it is; or why there is none."""
+    try:
+        return image_result(data, name=name).content
+    except ToolFailed as unfit:
+        return (TextBlock(f"[left out: {unfit}]"),)
 
 
 def _link(told: dict[str, Any], uri: Any) -> str:

@@ -7,7 +7,8 @@ arguments are checked in the worker's event loop. References are put in place, b
 import json
 from typing import Any
 
-from tools_app.mcp.words import is_hidden, plain
+from tools_app.hidden_letters import has_hidden
+from tools_app.mcp.words import plain
 
 MAX_BYTES = 32 * 1024
 MAX_PARTS = 2_000  # schemas inside the schema, after references were put in place
@@ -96,6 +97,6 @@ class _Tidying:
 
 def _key(key: str) -> str:
     """Names of arguments are sent back as they are, so one with letters nobody can see is not shown at all."""
-    if any(is_hidden(letter) for letter in key):
+    if has_hidden(key):
         raise UnusableSchema("the name of an argument has characters that cannot be seen")
     return key

@@ -1,7 +1,7 @@
 """Reading and changing the rows of MCP servers. Operators write what is wanted, workers write what they saw."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ class ServerSettings:
     revision: int
     transport: str
     command: str
-    args: tuple[str, ...]
+    args: list[str]
     env: dict[str, str]
     url: str
     headers: dict[str, str]
@@ -43,10 +43,8 @@ class ServerSettings:
 
 def wanted() -> list[ServerSettings]:
     """The servers that a worker shall be connected to."""
-    return [
-        ServerSettings(row.name, row.revision, row.transport, row.command, tuple(row.args), row.env, row.url, row.headers)
-        for row in McpServer.objects.filter(enabled=True)
-    ]
+    columns = [field.name for field in fields(ServerSettings)]  # and not the lists of tools: this is asked every few seconds
+    return [ServerSettings(**row) for row in McpServer.objects.filter(enabled=True).values(*columns)]
 
 
 @transaction.atomic
@@ -99,12 +97,14 @@ def note(
     name: str, revision: int, status: str, *, error: str = "", listing: Listing | None = None, restarted: bool = False
 ) -> bool:
     """What a worker saw. Nothing is written about a revision that is not the newest; -> whether it was."""
+    rows = McpServer.objects.filter(name=name, revision=revision, enabled=True)
     seen: dict[str, Any] = {"status": status, "error": storable(error)[:MAX_ERROR], "checked_at": clock.now()}
-    if listing is not None:
+    # The list is written where it differs only: it may have hundreds of kilobytes.
+    if listing is not None and not rows.filter(listing=listing.digest).exists():
         seen |= {"tools": storable(listing.tools), "listing": listing.digest, "notes": storable(listing.notes)}
     if restarted:
         seen["restarts"] = F("restarts") + 1
-    return bool(McpServer.objects.filter(name=name, revision=revision, enabled=True).update(**seen))
+    return bool(rows.update(**seen))
 
 
 def tell() -> None:

@@ -9,7 +9,7 @@ import orjson
 
 from clawsite.infra.fetch import Fetched
 from tools_app.definition import ToolFailed
-from tools_app.outside_text import visible
+from tools_app.hidden_letters import visible
 
 MAX_ANSWER_BYTES = 2 * 1024 * 1024
 MAX_SNIPPET = 500  # characters

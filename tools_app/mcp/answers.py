@@ -1,0 +1,47 @@
+"""What a server sent, before anybody else has it: its own secrets taken out, and its words marked as those of a stranger."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+
+from tools_app.cleaning import clean
+from tools_app.definition import ImageBlock, TextBlock, ToolResult
+from tools_app.hidden_letters import visible
+from tools_app.mcp.results import result_of
+from tools_app.outside_text import enveloped
+
+Without = Callable[[str], str]  # secrets
+
+
+def answer_of(told: dict[str, Any], server: str, without: Without) -> ToolResult:
+    """From a CallToolResult in wire form. A model gets all texts in one envelope; programs get the details as they were sent."""
+    result = result_of(told)
+    # Secrets go first: in a text that was cut, half of one would not be found.
+    text = without("\n".join(block.text for block in result.content if isinstance(block, TextBlock)))
+    shown, invisible = visible(clean(_bounded(text)))
+    note = f"\n[{invisible} invisible characters were taken out]" if invisible else ""
+    words = TextBlock(enveloped(without(shown), f"MCP server `{server}`") + note)
+    images = (block for block in result.content if isinstance(block, ImageBlock))
+    return replace(result, content=(words, *images), details=_all(result.details, without))
+
+
+def _bounded(text: str) -> str:
+    """More than the result will hold, so that it is cut as every other is; and no megabytes to be looked at letter by letter."""
+    room = int(settings.TOOL_RESULT_KB * 1024)
+    left_out = len(text) - 2 * room
+    if left_out <= 0:
+        return text
+    return f"{text[:room]}\n[{left_out} of {len(text)} characters are left out here]\n{text[-room:]}"
+
+
+def _all(value: Any, without: Without) -> Any:
+    match value:
+        case str():
+            return without(value)
+        case dict():
+            return {without(str(key)): _all(each, without) for key, each in value.items()}
+        case list():
+            return [_all(each, without) for each in value]
+    return value
