@@ -58,6 +58,7 @@ class Worker:
     async def run(self) -> None:
         await bus.start()
         unsubscribe = bus.subscribe(self._hear)
+        await self._sources.begin()
         await db.write(workers.register, self.id, version=version(), identity=own_identity())
         await db.read(_warm_models)
         log.info("worker %s is ready for %d runs", self.id, self._concurrency)

@@ -39,8 +39,15 @@ def forget(folder: Path) -> None:
     """As after a restart."""
     from tools_app import plugins, sources
 
-    plugins.load.cache_clear()
+    plugins._imports.clear()
     sources._sources.cache_clear()
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "") or "").startswith(str(folder)):
             del sys.modules[name]
+
+
+def note() -> None:
+    """What a worker does: bring the rows in step with what is installed and what it brings."""
+    from tools_app import plugins, sources
+
+    plugins.note(plugins.seen(), sources.loaded_plugins())

@@ -12,13 +12,13 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.accounts.models import User
-from clawsite.infra.admin_base import Around, ClawAdmin, Page, ReadOnlyAdmin
+from clawsite.infra.admin_base import Around, Page, ReadOnlyAdmin
 from clawsite.infra.admin_display import EMPTY, link_column, link_to
-from clawsite.infra.errors import ClawError
 from sessions_app.models import ToolCall
 from tools_app import policies, policy_tests
 from tools_app.admin_entries import split_entries
 from tools_app.admin_forms import PolicyTestForm, ToolPolicyForm
+from tools_app.admin_served import ServedAdmin
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import LISTS, PLACE
@@ -27,30 +27,6 @@ from tools_app.policy_checks import faults_of, normal_form, warnings_of
 
 def _editor(request: HttpRequest) -> User:
     return cast(User, request.user)  # the admin admits nobody who is not signed in
-
-
-class ServedAdmin(ClawAdmin):
-    """Rows that a service writes. What it refuses is said in words, and the form keeps what was typed."""
-
-    def changeform_view(
-        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        try:
-            return super().changeform_view(request, object_id, form_url, extra_context)
-        except ClawError:
-            # Something has changed between the form's own look and the save. It looks again, and says it.
-            return super().changeform_view(request, object_id, form_url, extra_context)
-
-    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        try:
-            return super().delete_view(request, object_id, extra_context)
-        except ClawError as refused:
-            self.message_user(request, refused.message, messages.ERROR)
-            return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[object_id]))
-
-    def get_actions(self, request: HttpRequest) -> Any:
-        """Without deleting many at once: each is a version, and one that may not go would leave the others half done."""
-        return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
 
 
 @admin.register(ToolPolicy)
@@ -128,13 +104,14 @@ class PolicyTestAdmin(ServedAdmin):
     ]
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        broken = {each.test.pk for each in policy_tests.checked_tests() if each.fault}
+        words = {"broken": gettext("broken"), "idle": gettext("idle: its tool is not there now"), "holds": gettext("holds")}
+        states = {each.test.pk: each.state for each in policy_tests.checked_tests()}
 
         @admin.display(description=_("state"))
         def state(test: PolicyTest) -> tuple[str, str]:
-            return ("broken", gettext("broken")) if test.pk in broken else ("holds", gettext("holds"))
+            return states[test.pk], words[states[test.pk]]
 
-        state.label = {"broken": "danger", "holds": "success"}  # type: ignore[attr-defined]  # unfold's coloured words
+        state.label = {"broken": "danger", "idle": "info", "holds": "success"}  # type: ignore[attr-defined]  # unfold's coloured words
         return ["name", state, "agent", "expected", "tool", "provider", "group", "sender"]
 
     def save_model(self, request: HttpRequest, obj: PolicyTest, form: Any, change: bool) -> None:

@@ -1,20 +1,19 @@
-"""MCP servers and plugins in the admin. Rows are written by tools_app.mcp.servers and tools_app.plugins; this is their page."""
+"""MCP servers and plugins in the admin. What is done here, tools_app.source_changes does; this is their page."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.admin_actions import Outlook, confirmed
-from clawsite.infra.admin_base import ClawAdmin
 from clawsite.infra.admin_display import EMPTY, word_column
-from tools_app import plugins, sources
-from tools_app.admin_sources_form import McpServerForm
+from tools_app import plugins, source_changes, sources
+from tools_app.admin_served import ServedAdmin
+from tools_app.admin_sources_form import McpServerForm, PluginForm
 from tools_app.mcp import servers
 from tools_app.mcp.listing import is_wanted
 from tools_app.mcp.names import tool_name
@@ -51,7 +50,7 @@ def _restart_outlook(_request: HttpRequest, server: McpServer) -> Outlook:
     return Outlook(_("is left and connected to anew by every worker; calls under way fail"))
 
 
-class SourceAdmin(ClawAdmin):
+class SourceAdmin(ServedAdmin):
     """What both have in common: the switch."""
 
     switch: Any
@@ -90,7 +89,7 @@ class SourceAdmin(ClawAdmin):
 @admin.register(McpServer)
 class McpServerAdmin(SourceAdmin):
     form = McpServerForm
-    switch = staticmethod(servers.switch)
+    switch = staticmethod(source_changes.switch_servers)
     list_display = ["name", "enabled", STATUS, "transport", "tool_count", "restarts", "checked_at", "error_shown"]
     list_filter = ["enabled", "status", "transport"]
     search_fields = ["name", "command", "url"]
@@ -139,13 +138,10 @@ class McpServerAdmin(SourceAdmin):
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((each,) for each in notes))) if notes else EMPTY
 
     def save_model(self, request: HttpRequest, obj: McpServer, form: Any, change: bool) -> None:
-        servers.save_server(obj)
+        source_changes.save_server(obj)
 
     def delete_model(self, request: HttpRequest, obj: McpServer) -> None:
-        servers.delete([obj])
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpServer]) -> None:
-        servers.delete(queryset)
+        source_changes.delete_servers([obj])
 
     @confirmed(
         label=_("Restart"),
@@ -163,7 +159,8 @@ class McpServerAdmin(SourceAdmin):
 class PluginAdmin(SourceAdmin):
     """Plugins are installed with pip and found by the workers; here they are only switched."""
 
-    switch = staticmethod(plugins.switch)
+    form = PluginForm
+    switch = staticmethod(source_changes.switch_plugins)
     list_display = ["name", "enabled", "package", "version", "tool_count", "seen_at", "error_shown"]
     list_filter = ["enabled"]
     search_fields = ["name", "package"]
@@ -177,6 +174,15 @@ class PluginAdmin(SourceAdmin):
     def tool_count(self, plugin: Plugin) -> int:
         return len(plugin.tools)
 
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """A plugin that is enabled is imported before the transaction of the form, which nobody else could write beside."""
+        if object_id and request.POST.get("enabled") and self.has_change_permission(request):
+            names = Plugin.objects.filter(pk=object_id).values_list("name", flat=True)
+            plugins.imported(names, plugins.IMPORT_SECONDS)
+        return super().changeform_view(request, object_id, form_url, extra_context)
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
@@ -184,4 +190,4 @@ class PluginAdmin(SourceAdmin):
         return False
 
     def save_model(self, request: HttpRequest, obj: Plugin, form: Any, change: bool) -> None:
-        plugins.switch([obj], on=obj.enabled)
+        source_changes.switch_plugins([obj], on=obj.enabled)

@@ -1,6 +1,7 @@
-"""The form of an MCP server: lists one a line, and what tools_app.mcp.servers says about what was entered."""
+"""The forms of MCP servers and plugins: lists one a line, and what tools_app.source_changes says about what was entered."""
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -9,17 +10,19 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.errors import ClawError
+from tools_app import source_changes
 from tools_app.mcp import servers
-from tools_app.models import McpServer
+from tools_app.models import McpServer, Plugin
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.forms import Textarea
 
     ServerModelForm = forms.ModelForm[McpServer]
+    PluginModelForm = forms.ModelForm[Plugin]
 else:
     from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
 
-    ServerModelForm = forms.ModelForm
+    ServerModelForm = PluginModelForm = forms.ModelForm
 
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -96,8 +99,24 @@ class McpServerForm(ServerModelForm):
         cleaned = super().clean() or self.cleaned_data
         if not self.errors:
             wanted = McpServer(pk=self.instance.pk, **({"name": self.instance.name} | cleaned))
-            try:
-                servers.check(wanted)
-            except ClawError as error:
-                raise ValidationError(error.message) from error
+            _rehearse(source_changes.save_server, wanted)
         return cleaned
+
+
+class PluginForm(PluginModelForm):
+    class Meta:
+        model = Plugin
+        fields = ["enabled"]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if "enabled" in cleaned:
+            _rehearse(source_changes.switch_plugins, [self.instance], on=cleaned["enabled"])
+        return cleaned
+
+
+def _rehearse(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    try:
+        source_changes.rehearse(change, *args, **kwargs)
+    except ClawError as refused:
+        raise ValidationError(refused.message) from refused

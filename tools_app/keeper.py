@@ -22,9 +22,14 @@ class SourceKeeper:
         if message.get("k") == CHANGED["k"]:
             self.changed.set()
 
+    async def begin(self) -> None:
+        """Have the enabled plugins imported before the first run wants them."""
+        names = await db.read(plugins.enabled_names)
+        if names:
+            await asyncio.to_thread(plugins.imported, names, plugins.IMPORT_SECONDS)
+
     async def look(self) -> None:
         await self._mcp.look()
-        # Reading, because it imports plugins: what hangs there must not hold up the thread that all writing waits for.
         loaded = await db.read(sources.loaded_plugins)
         if self._noted != loaded:
             await db.write(plugins.note, await db.read(plugins.seen), loaded)

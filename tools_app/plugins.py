@@ -11,9 +11,9 @@ shown with its error and left out: it never stops a process or a run. Only where
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -22,13 +22,14 @@ from django.db import transaction
 from clawsite.infra import clock
 from clawsite.infra.text import storable
 from tools_app.definition import TOOL_NAME, Execute, ToolEnv, ToolFactory
-from tools_app.mcp.servers import tell
 from tools_app.models import Plugin
 
 log = logging.getLogger(__name__)
 
 GROUP = "clawsite.plugins"
-IMPORT_SECONDS = 30.0
+IMPORT_SECONDS = 30.0  # for those who can wait: a worker before its first run, an operator who enables one
+PATIENCE_SECONDS = 1.0  # for everybody else who meets a plugin that is just being imported
+UNFINISHED = "its import has not ended yet"
 MAX_ERROR = 500
 
 
@@ -81,36 +82,60 @@ def note(found: Iterable[Seen], loaded: Iterable[Loaded]) -> None:
         row = rows.pop(each.name, None) or Plugin(name=each.name[:64])
         result = results.get(each.name, Loaded(each.name))
         error = storable(result.error)[:MAX_ERROR] if row.enabled else ""
-        tools = [tool.name for tool in result.tools] if row.enabled else row.tools
-        # What it had when it could last be loaded: hooks that are missing now must not go unnoticed.
-        has_hooks = bool(result.before_tool_call) if row.enabled and not error else row.has_hooks
+        # What it had when it could last be loaded: policies may name its tools, and missing hooks must not go unnoticed.
+        is_there = row.enabled and not error
+        tools = [tool.name for tool in result.tools] if is_there else row.tools
+        has_hooks = bool(result.before_tool_call) if is_there else row.has_hooks
         now = (each.package[:200], each.version[:64], tools, has_hooks, error)
         if row.pk is None or not row.seen_at or (row.package, row.version, row.tools, row.has_hooks, row.error) != now:
             row.package, row.version, row.tools, row.has_hooks, row.error = now
             row.seen_at = clock.now()
             row.save(update_fields=None if row.pk is None else ["package", "version", "tools", "has_hooks", "error", "seen_at"])
     for row in rows.values():
-        Plugin.objects.filter(pk=row.pk).update(seen_at=None, error="it is not installed any more", tools=[])
+        Plugin.objects.filter(pk=row.pk).update(seen_at=None, error="it is not installed any more")
 
 
-@transaction.atomic
-def switch(plugins: Iterable[Plugin], *, on: bool) -> None:
-    Plugin.objects.filter(pk__in=[plugin.pk for plugin in plugins]).update(enabled=on, error="")
-    tell()
+def enabled_names() -> list[str]:
+    return list(Plugin.objects.filter(enabled=True).values_list("name", flat=True))
 
 
-@lru_cache(maxsize=64)
-def load(name: str) -> Loaded:
-    """Import a plugin, once a process, and look at what it offers. Never raises; a restart tries again."""
-    outcome: list[Loaded] = []
-    # A thread of its own, because an import that hangs cannot be interrupted, only left behind.
-    thread = threading.Thread(target=lambda: outcome.append(_load(name)), name=f"plugin {name}", daemon=True)
-    thread.start()
-    thread.join(IMPORT_SECONDS)
-    loaded = outcome[0] if outcome else Loaded(name, error=f"its import takes longer than {IMPORT_SECONDS:g} s")
-    if loaded.error:
-        log.warning("plugin %s is left out: %s", name, loaded.error)
-    return loaded
+class _Import:
+    """One plugin on a thread of its own, because an import that hangs cannot be interrupted, only left behind."""
+
+    def __init__(self, name: str) -> None:
+        self.began = time.monotonic()
+        self.over = threading.Event()
+        self.outcome = Loaded(name, error=UNFINISHED)
+        threading.Thread(target=self._run, name=f"plugin {name}", daemon=True).start()
+
+    def _run(self) -> None:
+        self.outcome = _load(self.outcome.name)
+        if self.outcome.error:
+            log.warning("plugin %s is left out: %s", self.outcome.name, self.outcome.error)
+        self.over.set()
+
+
+_imports: dict[str, _Import] = {}  # of this process; only a restart tries again
+_beginning = threading.Lock()
+
+
+def imported(names: Iterable[str], patience: float) -> frozenset[str]:
+    """Import what is not imported yet; -> those whose import is over, well or not.
+
+    Waits until each has had so many seconds since it began, not longer: threads that many share come by here. What ends
+    later is there from then on.
+    """
+    with _beginning:
+        imports = {name: _imports.get(name) or _imports.setdefault(name, _Import(name)) for name in names}
+    for each in imports.values():
+        each.over.wait(max(0.0, each.began + patience - time.monotonic()))
+    return frozenset(name for name, each in imports.items() if each.over.is_set())
+
+
+def loaded(name: str) -> Loaded:
+    """What became of a plugin. Neither waits nor raises."""
+    begun = _imports.get(name)
+    return begun.outcome if begun else Loaded(name, error=UNFINISHED)
 
 
 def _load(name: str) -> Loaded:

@@ -11,19 +11,26 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
-from tools_app.models import PolicyTest, PolicyVersion
-from tools_app.policies import broken_tests, broken_words, current_rules
+from tools_app.models import PolicyTest
+from tools_app.policies import broken_tests, broken_words, current_rules, hold_changes
 from tools_app.policy.expectations import Broken, Expectation
 from tools_app.policy.layers import sender_key
 from tools_app.policy.matcher import normalise
 from tools_app.policy_checks import PROVIDER, SLUG, Finding
-from tools_app.policy_vocabulary import broken_among, is_known_tool
+from tools_app.policy_vocabulary import absent_among, broken_among, is_known_tool
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedTest:
+    """`is_idle`: it expects a tool to be allowed that its plugin or server does not bring now, so it says nothing."""
+
     test: PolicyTest
     fault: Broken | None
+    is_idle: bool = False
+
+    @property
+    def state(self) -> str:
+        return "broken" if self.fault else "idle" if self.is_idle else "holds"
 
     @property
     def words(self) -> str:
@@ -33,7 +40,12 @@ class CheckedTest:
 def checked_tests() -> list[CheckedTest]:
     """Every test and whether it holds under the rules of now."""
     faults = {fault.expectation.name: fault for fault in broken_tests(current_rules())}
-    return [CheckedTest(test, faults.get(test.name)) for test in PolicyTest.objects.all()]
+    tests = list(PolicyTest.objects.all())
+    absent = absent_among(test.tool for test in tests)
+    return [
+        CheckedTest(test, faults.get(test.name), test.tool in absent and test.expected == PolicyTest.Expected.ALLOWED)
+        for test in tests
+    ]
 
 
 @transaction.atomic
@@ -42,7 +54,7 @@ def save_test(pk: int | None = None, **fields: Any) -> PolicyTest:
     wanted = normal_test(**fields)
     if faults := list(faults_of_test(wanted)):
         raise InvalidRequest(" ".join(fault.words for fault in faults))
-    _hold_changes()
+    hold_changes()
     test = PolicyTest.objects.filter(pk=pk).first() if pk else PolicyTest()
     if test is None:
         raise NotFound(_("there is no such test any more"))
@@ -97,8 +109,3 @@ def faults_of_test(test: Expectation) -> list[Finding]:
     if test.sender and not test.group:
         found.append(Finding("sender", _("a sender has rules of their own only in a group chat")))
     return found
-
-
-def _hold_changes() -> None:
-    """No version is published between our look at the rules and our commit: the same lock as in tools_app.policies."""
-    PolicyVersion.objects.select_for_update().order_by("number").first()

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from django.utils.translation import gettext as _
 
+from tools_app import sources
 from tools_app.policy.catalog import GROUPS, OPENCLAW, PLUGINS
 from tools_app.policy.expectations import Broken, Expectation, broken
-from tools_app.policy.matcher import GROUP_PREFIX
+from tools_app.policy.matcher import GROUP_PREFIX, ready
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules
 from tools_app.sources import known_tools
@@ -39,9 +40,26 @@ def is_known_tool(entry: str) -> bool:
 
 
 def broken_among(tests: Iterable[Expectation], rules: PolicyRules) -> list[Broken]:
-    """Those of these tests, stored or not, that do not hold."""
+    """Those of these tests, stored or not, that do not hold.
+
+    Not among them: those about tools whose plugin or server is off or cannot be used. What is not there is not allowed to
+    anybody, and whether it would be is asked again when it comes back.
+    """
+    tests = list(tests)
+    absent = absent_among(test.tool for test in tests)
     known = known_tools()
-    return broken(tests, rules, known.nameable, known.plugin_names)
+    return broken([test for test in tests if test.tool not in absent], rules, known.nameable, known.plugin_names)
+
+
+def absent_among(entries: Iterable[str]) -> frozenset[str]:
+    """The entries that name what a plugin or server of ours would bring, while nothing of it is there."""
+    found = sources.current()
+    there = found.registry.nameable
+    return frozenset(
+        entry
+        for entry in entries
+        if found.would_bring(entry) and not any(ready((entry,)).find(facts) is not None for facts in there)
+    )
 
 
 def entry_words() -> list[tuple[str, str]]:

@@ -14,17 +14,18 @@ from sessions_app import sql
 from tools_app import plugins, registry
 from tools_app.definition import ToolFactory
 from tools_app.hooks import Hook, HookAnswer, PluginHook
-from tools_app.mcp.names import tool_name
+from tools_app.mcp.names import prefix_of, tool_name
 from tools_app.mcp.tools import factories_of
 from tools_app.models import McpServer, Plugin
 from tools_app.plugins import Loaded
-from tools_app.policy.matcher import normalise
+from tools_app.policy.catalog import PLUGINS
+from tools_app.policy.matcher import GROUP_PREFIX, normalise
 from tools_app.registry import Registered, Registry
 
-# What the answer depends on: switches, settings, and the digest of each server's tools.
+# What the answer depends on: switches, settings, names of plugins, and the digest of each server's tools.
 STATE = """
     SELECT 'mcp', id, enabled, revision, listing FROM tools_app_mcpserver
-    UNION ALL SELECT 'plugin', id, enabled, 0, '' FROM tools_app_plugin
+    UNION ALL SELECT 'plugin', id, enabled, 0, name FROM tools_app_plugin
     ORDER BY 1, 2
 """
 
@@ -33,7 +34,8 @@ STATE = """
 class Sources:
     tools: dict[str, Registered]
     ids: set[str] = field(default_factory=set)  # of enabled plugins and servers
-    off: set[str] = field(default_factory=set)  # ids and tools of those that are not
+    off: set[str] = field(default_factory=set)  # ids and tools of those that are not, or that cannot be used
+    families: set[str] = field(default_factory=set)  # what the names of a server's tools begin with, for each server
     loaded: list[Loaded] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)  # plugin or server -> what is left out
     watchful: set[str] = field(default_factory=set)  # plugins that had hooks when they could last be loaded
@@ -49,6 +51,21 @@ class Sources:
             return str(wrong)
         return ""
 
+    @property
+    def registry(self) -> Registry:
+        return Registry(self.tools, frozenset(self.ids), frozenset(self.off))
+
+    def would_bring(self, entry: str) -> bool:
+        """Whether an entry names, or fits, what a plugin or server brings, or would bring if it were on and well."""
+        name = normalise(entry)
+        named = {GROUP_PREFIX + PLUGINS, *self.ids, *self.off}
+        if not name.endswith("*"):
+            return name in named or any(name.startswith(family) for family in self.families)
+        beginning = name[:-1]
+        return any(each.startswith(beginning) for each in named | self.families) or any(
+            beginning.startswith(family) for family in self.families
+        )
+
     def blocking(self, loaded: Loaded) -> tuple[Hook, ...]:
         """In place of hooks that should be there and are not."""
         if not loaded.error or loaded.name not in self.watchful:
@@ -58,7 +75,7 @@ class Sources:
 
 def known_tools() -> Registry:
     """The tools of this moment. A policy may also name what is switched off."""
-    return _registry(current())
+    return current().registry
 
 
 def plugin_hooks() -> tuple[PluginHook, ...]:
@@ -72,11 +89,7 @@ def plugin_hooks() -> tuple[PluginHook, ...]:
 def tools_and_hooks() -> tuple[Registry, tuple[PluginHook, ...]]:
     """Both with one query, for every run begins with it."""
     sources = current()
-    return _registry(sources), _hooks(sources)
-
-
-def _registry(sources: Sources) -> Registry:
-    return Registry(sources.tools, frozenset(sources.ids), frozenset(sources.off))
+    return sources.registry, _hooks(sources)
 
 
 def _hooks(sources: Sources) -> tuple[PluginHook, ...]:
@@ -88,22 +101,31 @@ def loaded_plugins() -> list[Loaded]:
     return [*current().loaded]
 
 
-def current() -> Sources:
-    return _sources(tuple(tuple(row) for row in sql.rows(STATE)))
+def current(*, wait: bool = True) -> Sources:
+    """With `wait`, plugins that are just being imported get a moment to be among them."""
+    state = tuple(tuple(row) for row in sql.rows(STATE))
+    enabled = [name for kind, _id, is_on, _revision, name in state if kind == "plugin" and is_on]
+    return _sources(state, plugins.imported(enabled, plugins.PATIENCE_SECONDS if wait else 0))
+
+
+def forget() -> None:
+    """What was made of rows that are not committed must not be remembered: other rows may get the same numbers."""
+    _sources.cache_clear()
 
 
 @lru_cache(maxsize=2)
-def _sources(_state: tuple[Any, ...]) -> Sources:
-    """Remembered by the state of the rows itself, so it cannot be out of date."""
+def _sources(_state: tuple[Any, ...], _imported: frozenset[str]) -> Sources:
+    """Remembered by the state of the rows itself and by the imports that are over, so it cannot be out of date."""
     sources = Sources(dict(registry.installed().tools))
     for plugin in Plugin.objects.order_by("name"):
-        if not plugin.enabled:
-            sources.off |= {plugin.name, *plugin.tools}
-        else:
-            sources.loaded.append(_with_plugin(sources, plugins.load(plugin.name)))
+        if plugin.enabled:
+            sources.loaded.append(_with_plugin(sources, plugins.loaded(plugin.name)))
             if plugin.has_hooks:
                 sources.watchful.add(plugin.name)
+        if plugin.name not in sources.ids:
+            sources.off |= {plugin.name, *plugin.tools}
     for server in McpServer.objects.order_by("name"):
+        sources.families.add(prefix_of(server.name))
         if not server.enabled:
             sources.off |= {server.name, *(tool_name(server.name, tool["name"]) for tool in server.tools)}
         else:

@@ -33,6 +33,7 @@ A direct chat with the owner of the session is meant unless options say otherwis
 The same answers, with editing and replay, are on the page /policies/.
 """
 STDIN = "-"
+STATES = {"broken": "BROKEN", "idle": "idle  ", "holds": "holds "}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     load_django(pool=False)
+    from tools_app import plugins
+
     try:
+        plugins.imported(plugins.enabled_names(), plugins.IMPORT_SECONDS)  # every answer here is about what they bring, too
         return ACTIONS[options.action](options)
     except ClawError as error:
         raise CommandFailed(error.message) from error
@@ -183,13 +187,11 @@ def _test(options: argparse.Namespace) -> int:
 
     checked = checked_tests()
     for each in checked:
-        print(
-            harmless(
-                f"{'BROKEN' if each.fault else 'holds '}  {each.test.name}" + (f"\n        {each.words}" if each.fault else "")
-            )
-        )
-    broken = sum(bool(each.fault) for each in checked)
-    print(f"{broken} of {len(checked)} broken." if broken else f"All {len(checked)} hold.")
+        print(harmless(f"{STATES[each.state]}  {each.test.name}" + (f"\n        {each.words}" if each.fault else "")))
+    broken, idle = (sum(each.state == state for each in checked) for state in ("broken", "idle"))
+    print(f"{broken} of {len(checked)} broken." if broken else f"All {len(checked) - idle} hold.")
+    if idle:
+        print(f"{idle} idle: the plugin or MCP server of the tool is switched off or cannot be used.")
     return 1 if broken else 0
 
 

@@ -12,6 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 
+from clawsite.infra.errors import ClawError
+
 MOST = 500  # at a time: each row is listed, and Django takes 1,000 fields of a form
 
 
@@ -29,7 +31,10 @@ Foresee = Callable[[HttpRequest, Any], Outlook]
 
 
 def confirmed(*, label: Any, warning: Any, permission: str, outlook: Foresee) -> Callable[[Act], Action]:
-    """Make an admin action of a method that acts on the rows concerned and returns what was done, in words."""
+    """Make an admin action of a method that acts on the rows concerned and returns what was done, in words.
+
+    What it refuses, by a ClawError, is shown; then it must have done nothing.
+    """
 
     def make(act: Act) -> Action:
         @wraps(act)
@@ -43,7 +48,10 @@ def confirmed(*, label: Any, warning: Any, permission: str, outlook: Foresee) ->
             if not concerned:
                 self.message_user(request, _("There is nothing to do for the chosen rows."), messages.WARNING)
             elif request.POST.get("confirmed") == "yes":
-                self.message_user(request, act(self, request, concerned), messages.SUCCESS)
+                try:
+                    self.message_user(request, act(self, request, concerned), messages.SUCCESS)
+                except ClawError as refused:
+                    self.message_user(request, refused.message, messages.ERROR)
             else:
                 return _ask(self, request, prospects, act.__name__, label, warning)
             return None

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.plugin_maker import forget, install, note
+
 
 @pytest.fixture
 def fresh_policy(database):
@@ -17,3 +19,24 @@ def fresh_policy(database):
     renew()
     yield
     renew()
+
+
+@pytest.fixture
+def add_plugin(database, tmp_path, monkeypatch):
+    """Install a plugin: add_plugin("echo", code). Imports leave a file behind, so that one sees whether they happened."""
+    from tools_app.models import Plugin
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    forget(tmp_path)
+
+    def make(name, code, *, enabled=True, **options):
+        trace = f"open({str(tmp_path / (name + '.imported'))!r}, 'w').close()\n"
+        install(tmp_path, name, trace + code, **options)
+        note()
+        Plugin.objects.filter(name=name).update(enabled=enabled)
+        note()
+        return Plugin.objects.get(name=name)
+
+    make.folder = tmp_path
+    yield make
+    forget(tmp_path)

@@ -7,7 +7,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from clawsite.infra.errors import InvalidRequest
-from tools_app import policies, sources
+from tools_app import policies, source_changes, sources
 from tools_app.definition import BadArguments
 from tools_app.mcp import servers
 from tools_app.mcp.listing import Listing
@@ -26,7 +26,7 @@ def seen(*names: str) -> list[dict]:
 
 def server(name: str = "weather", *tools: str, **values) -> McpServer:
     """As it stands after a worker has seen it."""
-    row = servers.save_server(McpServer(name=name, **({"command": "true", "enabled": True} | values)))
+    row = source_changes.save_server(McpServer(name=name, **({"command": "true", "enabled": True} | values)))
     servers.note(name, row.revision, "ready", listing=Listing(seen(*tools or ("forecast",)), []))
     row.refresh_from_db()
     return row
@@ -68,7 +68,7 @@ def test_two_servers_with_the_same_tools_do_not_meet():
 
 def test_a_server_that_is_off_offers_nothing_and_policies_may_still_name_it():
     row = server()
-    servers.switch([row], on=False)
+    source_changes.switch_servers([row], on=False)
     known = sources.known_tools()
     assert "weather__forecast" not in known.tools
     assert known.knows("weather")
@@ -143,7 +143,7 @@ def test_a_policy_can_name_a_server_and_its_tools():
 )
 def test_what_could_not_work_or_would_give_secrets_away_is_refused(values, words):
     with pytest.raises(InvalidRequest, match=words.replace("$", r"\$")):
-        servers.save_server(McpServer(**({"name": "weather", "command": "true"} | values)))
+        source_changes.save_server(McpServer(**({"name": "weather", "command": "true"} | values)))
     assert not McpServer.objects.exists()
 
 
@@ -157,26 +157,26 @@ def test_what_could_not_work_or_would_give_secrets_away_is_refused(values, words
     ],
 )
 def test_references_and_plain_values_are_saved(values):
-    servers.save_server(McpServer(**({"name": "weather", "command": "true"} | values)))
+    source_changes.save_server(McpServer(**({"name": "weather", "command": "true"} | values)))
 
 
 def test_names_that_differ_in_a_dash_only_are_refused():
     server("my-weather")
     with pytest.raises(InvalidRequest, match="would be called like those of “my-weather”"):
-        servers.save_server(McpServer(name="my_weather", command="true"))
+        source_changes.save_server(McpServer(name="my_weather", command="true"))
 
 
 def test_another_program_is_not_taken_for_the_one_seen_before():
     row = server()
     row.command = "false"
-    servers.save_server(row)
+    source_changes.save_server(row)
     assert McpServer.objects.get().tools == []
 
 
 def test_what_a_worker_saw_of_an_older_revision_or_a_server_that_is_off_is_not_stored():
     row = server()
     assert servers.note("weather", row.revision - 1, "failing", error="old") is False
-    servers.switch([row], on=False)
+    source_changes.switch_servers([row], on=False)
     assert servers.note("weather", row.revision + 1, "ready") is False
     assert McpServer.objects.get().status == "off"
 

@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from tests.plugin_maker import TOOLS, forget, install
-from tools_app import plugins, sources
+from clawsite.infra import db
+from tests.plugin_maker import TOOLS, forget, install, note
+from tools_app import plugins, source_changes, sources
 from tools_app.definition import Call, ToolEnv
 from tools_app.hooks import HookCall
 from tools_app.keeper import SourceKeeper
@@ -20,44 +21,20 @@ from tools_app.toolset import build_toolset
 pytestmark = pytest.mark.usefixtures("database")
 
 
-@pytest.fixture
-def add(tmp_path, monkeypatch):
-    """Install a plugin: add("echo", code). Imports leave a file behind, so that one sees whether they happened."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    forget(tmp_path)
-
-    def make(name: str, code: str, *, enabled: bool = True, **options: str) -> Plugin:
-        trace = f"open({str(tmp_path / (name + '.imported'))!r}, 'w').close()\n"
-        install(tmp_path, name, trace + code, **options)
-        note()
-        Plugin.objects.filter(name=name).update(enabled=enabled)
-        note()
-        return Plugin.objects.get(name=name)
-
-    make.folder = tmp_path
-    yield make
-    forget(tmp_path)
-
-
-def note() -> None:
-    """What a worker does."""
-    plugins.note(plugins.seen(), sources.loaded_plugins())
-
-
 def env() -> ToolEnv:
     return ToolEnv(workspace=None, agent="main", owner_id=1, session_id="s", session_key="agent:main:main")
 
 
-def test_an_installed_plugin_is_listed_and_not_imported(add):
-    plugin = add("echo", TOOLS.format(tool="echo_word"), enabled=False)
+def test_an_installed_plugin_is_listed_and_not_imported(add_plugin):
+    plugin = add_plugin("echo", TOOLS.format(tool="echo_word"), enabled=False)
     assert (plugin.package, plugin.version, plugin.enabled, plugin.error) == ("clawsite-echo", "1.2", False, "")
     assert plugin.seen_at
-    assert not (add.folder / "echo.imported").exists()
+    assert not (add_plugin.folder / "echo.imported").exists()
     assert "echo_word" not in sources.known_tools().tools
 
 
-async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add):
-    plugin = add("echo", TOOLS.format(tool="echo_word"))
+async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add_plugin):
+    plugin = add_plugin("echo", TOOLS.format(tool="echo_word"))
     assert (plugin.tools, plugin.error) == (["echo_word"], "")
     known = sources.known_tools()
     assert known.tools["echo_word"].facts == ToolFacts("echo_word", ("plugins",), "echo")
@@ -69,9 +46,9 @@ async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add):
     assert result.text == "echo_word says hello"
 
 
-def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(add):
-    plugin = add("echo", TOOLS.format(tool="echo_word"))
-    plugins.switch([plugin], on=False)
+def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(add_plugin):
+    plugin = add_plugin("echo", TOOLS.format(tool="echo_word"))
+    source_changes.switch_plugins([plugin], on=False)
     known = sources.known_tools()
     assert "echo_word" not in known.tools
     assert known.knows("echo")
@@ -93,57 +70,86 @@ def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(ad
         (TOOLS.format(tool="exec"), "plugin bad may not use the name of a native tool (exec)"),
     ],
 )
-def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add, code, error):
+def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add_plugin, code, error):
     natives = set(sources.known_tools().tools)
-    plugin = add("bad", code)
+    plugin = add_plugin("bad", code)
     assert error in plugin.error
     assert set(sources.known_tools().tools) == natives
     assert sources.known_tools().plugins == frozenset()
 
 
 @pytest.mark.parametrize("name", ["read", "exec", "bash", "Big"])
-def test_a_plugin_cannot_take_the_name_of_a_tool(add, name):
-    assert "is no name for a plugin" in add(name, TOOLS.format(tool="harmless")).error
+def test_a_plugin_cannot_take_the_name_of_a_tool(add_plugin, name):
+    assert "is no name for a plugin" in add_plugin(name, TOOLS.format(tool="harmless")).error
     assert "harmless" not in sources.known_tools().tools
 
 
-def test_of_two_plugins_with_the_same_tool_the_first_by_name_keeps_it(add):
-    first, second = add("alpha", TOOLS.format(tool="echo_word")), add("beta", TOOLS.format(tool="echo_word"))
+def test_of_two_plugins_with_the_same_tool_the_first_by_name_keeps_it(add_plugin):
+    first, second = add_plugin("alpha", TOOLS.format(tool="echo_word")), add_plugin("beta", TOOLS.format(tool="echo_word"))
     assert first.error == ""
     assert second.error == "echo_word is a tool of alpha already"
     assert sources.known_tools().tools["echo_word"].facts.plugin == "alpha"
 
 
-def test_an_import_that_never_ends_is_left_behind(add, monkeypatch):
-    monkeypatch.setattr(plugins, "IMPORT_SECONDS", 0.2)
-    going_on = threading.Event()
-    monkeypatch.setattr(threading, "going_on", going_on, raising=False)
-    try:
-        plugin = add("slow", "import threading; threading.going_on.wait()")
-        assert plugin.error == "its import takes longer than 0.2 s"
-    finally:
-        going_on.set()
+@pytest.fixture
+def slow(add_plugin, monkeypatch):
+    """Code of a plugin whose import goes on until slow.may_end is set, and that counts how often it is begun."""
+    monkeypatch.setattr(plugins, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(threading, "test_may_end", threading.Event(), raising=False)
+    monkeypatch.setattr(threading, "test_begun", [], raising=False)
+    code = "import threading\nthreading.test_begun.append(1)\nthreading.test_may_end.wait()\n" + TOOLS.format(tool="slow_word")
+    add_plugin("slow", code, enabled=False)
+    yield threading
+    threading.test_may_end.set()
 
 
-def test_a_factory_that_fails_declines(add):
+async def test_a_plugin_whose_import_goes_on_holds_nobody_up_and_is_there_when_it_ends(add_plugin, slow, eventually):
+    add_plugin("echo", TOOLS.format(tool="echo_word"))
+    Plugin.objects.filter(name="slow").update(enabled=True)
+    looks = [db.read(sources.known_tools) for _ in range(3 * db.READERS)]  # more than there are threads to read on
+    for known in await asyncio.gather(*looks):
+        assert "echo_word" in known.tools
+        assert "slow_word" not in known.tools
+    note()
+    assert Plugin.objects.get(name="slow").error == "its import has not ended yet"
+    slow.test_may_end.set()
+    await eventually(lambda: "slow_word" in sources.known_tools().tools)
+    assert len(slow.test_begun) == 1
+    note()
+    assert Plugin.objects.get(name="slow").error == ""
+
+
+async def test_a_worker_imports_plugins_before_its_first_run(slow):
+    Plugin.objects.filter(name="slow").update(enabled=True)
+    keeper = SourceKeeper()
+    begun = asyncio.create_task(keeper.begin())
+    await asyncio.sleep(0)
+    assert not begun.done()
+    slow.test_may_end.set()
+    await begun
+    assert "slow_word" in sources.current(wait=False).tools
+    await keeper.close()
+
+
+def test_a_factory_that_fails_declines(add_plugin):
     code = TOOLS.format(tool="echo_word") + "\nmake = None\nimport dataclasses\n\ndef broken(env):\n    raise ValueError('no')\n"
-    add("echo", code + "tools = [dataclasses.replace(tools[0], make=broken)]\n")
+    add_plugin("echo", code + "tools = [dataclasses.replace(tools[0], make=broken)]\n")
     known = sources.known_tools()
     assert known.tools["echo_word"].factory.create(env()) is None
 
 
-def test_hooks_of_enabled_plugins_are_collected(add):
-    add("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
+def test_hooks_of_enabled_plugins_are_collected(add_plugin):
+    add_plugin("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
     (found,) = sources.plugin_hooks()
     assert (found.plugin, found.hook.__name__) == ("guard", "stop")
 
 
-def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add, monkeypatch):
-    add("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
+def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add_plugin, monkeypatch):
+    add_plugin("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
     plugins.note(plugins.seen(), sources.loaded_plugins())
     assert Plugin.objects.get(name="guard").has_hooks
     sources._sources.cache_clear()
-    plugins.load.cache_clear()
+    plugins._imports.clear()
     monkeypatch.setattr(plugins, "_load", lambda name: Loaded(name, error="ImportError: gone"))
     (found,) = sources.plugin_hooks()
     assert "cannot be loaded (ImportError: gone)" in found.hook(HookCall("read", {}, "main", "main")).block
@@ -151,34 +157,34 @@ def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add, monkeypatch)
     assert Plugin.objects.get(name="guard").has_hooks
 
 
-def test_an_allow_list_of_a_plugin_that_is_off_is_warned_about_too(add):
+def test_an_allow_list_of_a_plugin_that_is_off_is_warned_about_too(add_plugin):
     Plugin.objects.create(name="later", enabled=False, tools=["later_tool"])
     rule = normal_form(scope="agent", subject="main", allow=["later"])
     assert not list(faults_of(rule))
     assert "names only plugins" in next(warnings_of(rule, current_rules())).words
 
 
-def test_a_plugin_that_was_removed_says_so(add):
-    add("echo", TOOLS.format(tool="echo_word"))
-    for each in add.folder.glob("*.dist-info/*"):
+def test_a_plugin_that_was_removed_says_so(add_plugin):
+    add_plugin("echo", TOOLS.format(tool="echo_word"))
+    for each in add_plugin.folder.glob("*.dist-info/*"):
         each.unlink()
-    forget(add.folder)
+    forget(add_plugin.folder)
     note()
     assert Plugin.objects.get().error == "it is not installed any more"
 
 
-def test_what_is_known_is_remembered_until_a_row_changes(add, django_assert_num_queries):
-    plugin = add("echo", TOOLS.format(tool="echo_word"))
+def test_what_is_known_is_remembered_until_a_row_changes(add_plugin, django_assert_num_queries):
+    plugin = add_plugin("echo", TOOLS.format(tool="echo_word"))
     sources.known_tools()
     with django_assert_num_queries(1):
         first = sources.known_tools()
     assert first.tools is sources.known_tools().tools
-    plugins.switch([plugin], on=False)
+    source_changes.switch_plugins([plugin], on=False)
     assert first.tools is not sources.known_tools().tools
 
 
-async def test_a_worker_lists_what_is_installed(add):
-    install(add.folder, "later", TOOLS.format(tool="later_word"))
+async def test_a_worker_lists_what_is_installed(add_plugin):
+    install(add_plugin.folder, "later", TOOLS.format(tool="later_word"))
     keeper = SourceKeeper()
     try:
         await keeper.look()
@@ -187,18 +193,17 @@ async def test_a_worker_lists_what_is_installed(add):
     assert Plugin.objects.get().name == "later"
 
 
-def test_a_server_may_not_be_called_like_a_plugin(add):
+def test_a_server_may_not_be_called_like_a_plugin(add_plugin):
     from clawsite.infra.errors import InvalidRequest
-    from tools_app.mcp import servers
 
-    add("echo", TOOLS.format(tool="echo_word"), enabled=False)
+    add_plugin("echo", TOOLS.format(tool="echo_word"), enabled=False)
     with pytest.raises(InvalidRequest, match="is the name of a tool or plugin already"):
-        servers.save_server(McpServer(name="echo", command="true"))
+        source_changes.save_server(McpServer(name="echo", command="true"))
 
 
-def test_a_run_goes_on_beside_a_broken_plugin(add):
+def test_a_run_goes_on_beside_a_broken_plugin(add_plugin):
     from tools_app.policy.query import PolicyQuery
 
-    add("bad", "raise RuntimeError('broken')")
+    add_plugin("bad", "raise RuntimeError('broken')")
     toolset = build_toolset(env(), PolicyQuery(agent="main"), current_rules(), sources.known_tools())
     assert "bad" not in {facts.plugin for facts in toolset.query.tools}

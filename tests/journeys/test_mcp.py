@@ -12,7 +12,7 @@ from tests.mcp_servers.fixtures import BIN, ROGUE, programs_of, the_server
 from tests.processes import PROJECT
 from tests.unit.test_outside_text import inside
 from tests.workshop import Workshop, calls_of, events_of, said_in
-from tools_app import policies
+from tools_app import policies, source_changes
 from tools_app.mcp import servers
 from tools_app.models import McpServer
 
@@ -29,12 +29,12 @@ def add(database, eventually):
     """Enter a server as an operator does, and wait until a worker has seen it."""
 
     async def enter(name: str, command: str, *args: str, status: str = "ready", **values) -> McpServer:
-        row = servers.save_server(McpServer(name=name, enabled=True, command=command, args=list(args), **values))
+        row = source_changes.save_server(McpServer(name=name, enabled=True, command=command, args=list(args), **values))
         await eventually(lambda: McpServer.objects.filter(pk=row.pk, status=status).exists(), seconds=60)
         return McpServer.objects.get(pk=row.pk)
 
     yield enter
-    servers.delete(McpServer.objects.all())
+    source_changes.delete_servers(McpServer.objects.all())
 
 
 CLOCK = (str(BIN / "mcp-server-time"), "--local-timezone", "UTC")
@@ -124,12 +124,12 @@ async def test_switches_filters_and_restarts_reach_the_worker(workshop: Workshop
     first = the_server().pid
     servers.restart([row])
     await eventually(lambda: McpServer.objects.get().status == "ready" and the_server().pid != first)
-    servers.switch([row], on=False)
+    source_changes.switch_servers([row], on=False)
     await eventually(lambda: programs_of() == [])
     assert McpServer.objects.get().status == "off"
-    servers.switch([row], on=True)
+    source_changes.switch_servers([row], on=True)
     await eventually(lambda: McpServer.objects.get().status == "ready")
-    servers.delete([row])
+    source_changes.delete_servers([row])
     await eventually(lambda: programs_of() == [])
 
 

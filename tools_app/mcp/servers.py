@@ -1,4 +1,7 @@
-"""Reading and changing the rows of MCP servers. Operators write what is wanted, workers write what they saw."""
+"""The rows of MCP servers: what a worker reads and writes of them, and what may stand in them.
+
+What operators do to them is in tools_app.source_changes.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -48,48 +51,12 @@ def wanted() -> list[ServerSettings]:
 
 
 @transaction.atomic
-def save_server(server: McpServer) -> McpServer:
-    """Store what an operator wants; workers connect anew. InvalidRequest says what could not work."""
-    check(server)
-    before = McpServer.objects.filter(pk=server.pk).first()
-    if before is None:
-        server.save()
-    else:
-        # Only these columns: what workers saw meanwhile is not overwritten with what the form was opened with.
-        server.revision = before.revision + 1
-        fields = [*SETTINGS, "revision"]
-        if any(getattr(server, name) != getattr(before, name) for name in WHERE):
-            server.tools, server.listing, server.notes, server.error = [], "", [], ""
-            fields += ["tools", "listing", "notes", "error"]
-        if not server.enabled:
-            server.status, server.error = McpServer.Status.OFF, ""
-            fields += ["status", "error"]
-        server.save(update_fields=fields)
-    tell()
-    return server
-
-
-@transaction.atomic
-def switch(servers: Iterable[McpServer], *, on: bool) -> None:
-    off = {} if on else {"status": McpServer.Status.OFF, "error": ""}
-    keys = [server.pk for server in servers]
-    McpServer.objects.filter(pk__in=keys).update(enabled=on, revision=F("revision") + 1, **off)
-    tell()
-
-
-@transaction.atomic
 def restart(servers: Iterable[McpServer]) -> None:
     """Have every worker drop its connection and make a new one."""
     keys = [server.pk for server in servers]
     McpServer.objects.filter(pk__in=keys, enabled=True).update(
         revision=F("revision") + 1, status=McpServer.Status.STARTING, error=""
     )
-    tell()
-
-
-@transaction.atomic
-def delete(servers: Iterable[McpServer]) -> None:
-    McpServer.objects.filter(pk__in=[server.pk for server in servers]).delete()
     tell()
 
 

@@ -1,0 +1,246 @@
+"""Switching, saving and deleting plugins and MCP servers: nothing of it breaks a policy test, whichever way it is done."""
+
+import pytest
+from django.test import Client
+
+from clawsite.infra.errors import InvalidRequest
+from tests.plugin_maker import TOOLS, forget, note
+from tools_app import policy_tests, source_changes, sources
+from tools_app.mcp import servers
+from tools_app.mcp.listing import Listing
+from tools_app.models import McpServer, Plugin, PolicyTest
+from tools_app.policies import broken_tests, current_rules, save_policy
+
+pytestmark = pytest.mark.usefixtures("database", "fresh_policy")
+
+SERVERS, PLUGINS = "/admin/tools_app/mcpserver/", "/admin/tools_app/plugin/"
+SCHEMA = {"type": "object", "properties": {}}
+MAIN_READS = "Policy test “main reads” would fail: read for main is refused by layer agent: no allow entry matches."
+
+
+@pytest.fixture
+def echo(add_plugin):
+    return add_plugin("echo", TOOLS.format(tool="echo_word"))
+
+
+@pytest.fixture
+def weather():
+    return seen(source_changes.save_server(McpServer(name="weather", command="true", enabled=True)), "forecast")
+
+
+def seen(row: McpServer, *tools: str) -> McpServer:
+    """As it stands after a worker has seen it."""
+    told = [{"name": name, "title": "", "description": "", "inputSchema": SCHEMA, "annotations": {}} for name in tools]
+    servers.note(row.name, row.revision, "ready", listing=Listing(told, []))
+    row.refresh_from_db()
+    return row
+
+
+def expect(name: str, expected: str, tool: str, agent: str = "main") -> PolicyTest:
+    return PolicyTest.objects.create(name=name, expected=expected, agent=agent, tool=tool)
+
+
+def main_has_only(source: str) -> None:
+    """A list that is ignored while its one entry is on, and takes every other tool away while it is off."""
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=[source], allow=[source])
+    expect("main reads", "allowed", "read")
+
+
+def states() -> dict[str, str]:
+    return {each.test.name: each.state for each in policy_tests.checked_tests()}
+
+
+# Refused, whoever does it.
+
+
+def test_switching_a_plugin_off_is_refused_where_it_breaks_a_test(echo):
+    main_has_only("echo")
+    with pytest.raises(InvalidRequest) as refused:
+        source_changes.switch_plugins([echo], on=False)
+    assert refused.value.message == MAIN_READS
+    assert Plugin.objects.get().enabled
+    assert "echo_word" in sources.known_tools().tools
+
+
+def test_switching_a_plugin_on_is_refused_where_it_breaks_a_test(add_plugin):
+    echo = add_plugin("echo", TOOLS.format(tool="echo_word"), enabled=False)
+    save_policy(scope="agent", subject="support", profile="full", allow=["echo"])
+    expect("support never gets exec", "never", "exec", "support")
+    with pytest.raises(InvalidRequest, match="support never gets exec"):
+        source_changes.switch_plugins([echo], on=True)
+    assert not Plugin.objects.get().enabled
+    assert "echo_word" not in sources.known_tools().tools
+
+
+def off(row: McpServer) -> McpServer:
+    row.enabled = False
+    return row
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda row: source_changes.switch_servers([row], on=False),
+        lambda row: source_changes.delete_servers([row]),
+        lambda row: source_changes.save_server(off(row)),
+    ],
+    ids=["switch", "delete", "save"],
+)
+def test_no_way_of_changing_a_server_breaks_a_test(weather, change):
+    main_has_only("weather")
+    with pytest.raises(InvalidRequest) as refused:
+        change(weather)
+    assert refused.value.message == MAIN_READS
+    assert McpServer.objects.get().enabled
+    assert "weather__forecast" in sources.known_tools().tools
+
+
+def test_a_server_whose_tests_were_about_it_is_deleted_after_them(weather):
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
+    test = expect("main may ask", "allowed", "weather__forecast")
+    with pytest.raises(InvalidRequest, match="main may ask.* is not there"):
+        source_changes.delete_servers([weather])
+    test.delete()
+    source_changes.delete_servers([weather])
+    assert not McpServer.objects.exists()
+
+
+def test_what_was_not_made_is_not_remembered(weather):
+    """The next change gets the same revision, and must not be taken for the one that was only tried."""
+    seen(weather, "get_a", "get_b")
+    tried, made = McpServer.objects.get(), McpServer.objects.get()
+    tried.include, made.include = ["get_a"], ["get_b"]
+    source_changes.rehearse(source_changes.save_server, tried)
+    assert McpServer.objects.get().include == []
+    source_changes.save_server(made)
+    assert tried.revision == made.revision
+    assert {name for name in sources.known_tools().tools if "__" in name} == {"weather__get_b"}
+
+
+# Possible all the same.
+
+
+def test_a_test_that_was_broken_before_stops_no_change(weather):
+    save_policy(scope="agent", subject="main", profile="coding")
+    expect("broken by a worker's news", "allowed", "gone_tool")
+    source_changes.switch_servers([weather], on=False)
+    assert not McpServer.objects.get().enabled
+    assert states() == {"broken by a worker's news": "broken"}
+
+
+def test_a_change_that_breaks_nothing_is_made(echo):
+    expect("main reads", "allowed", "read")
+    source_changes.switch_plugins([echo], on=False)
+    assert not Plugin.objects.get().enabled
+
+
+# Tests about tools that are not there.
+
+
+def test_a_test_about_a_plugin_that_is_off_neither_fails_nor_stops_a_publication(echo):
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
+    expect("main echoes", "allowed", "echo_word")
+    expect("support never echoes", "never", "echo_word", "support")
+    source_changes.switch_plugins([echo], on=False)
+    assert states() == {"main echoes": "idle", "support never echoes": "holds"}
+    assert broken_tests(current_rules()) == []
+    save_policy(scope="global", deny=["cron"])
+
+
+def test_what_is_off_is_asked_about_when_it_comes_back(echo):
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
+    expect("main echoes", "allowed", "echo_word")
+    source_changes.switch_plugins([echo], on=False)
+    save_policy(scope="agent", subject="main", profile="coding")
+    with pytest.raises(InvalidRequest, match="main echoes"):
+        source_changes.switch_plugins([echo], on=True)
+
+
+@pytest.mark.parametrize("entry", ["weather__forecast", "weather__*", "weather", "group:plugins", "weat*"])
+def test_a_server_that_moves_may_do_so_while_nobody_knows_its_tools(weather, entry):
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
+    expect("main may ask", "allowed", entry)
+    weather.command = "false"
+    source_changes.save_server(weather)
+    assert states() == {"main may ask": "idle"}
+    save_policy(scope="global", deny=["cron"])
+    seen(weather, "forecast")
+    assert states() == {"main may ask": "holds"}
+
+
+def test_a_plugin_that_cannot_be_loaded_stops_no_publication(echo, add_plugin):
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
+    expect("main echoes", "allowed", "echo_word")
+    (add_plugin.folder / "echo_plugin.py").write_text("raise RuntimeError('broken')")
+    forget(add_plugin.folder)
+    note()
+    assert "broken" in Plugin.objects.get().error
+    assert states() == {"main echoes": "idle"}
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo_word"])
+
+
+def test_a_test_about_nothing_we_know_is_broken():
+    PolicyTest.objects.create(name="typo", expected="allowed", tool="wether__forecast")
+    assert states() == {"typo": "broken"}
+
+
+# In the admin.
+
+
+@pytest.fixture
+def operator(person, settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    someone = person("Operator")
+    someone.is_staff = True
+    someone.save()
+    client = Client()
+    client.force_login(someone)
+    return client
+
+
+def form_of(row: McpServer, **changes: str) -> dict[str, str]:
+    return {"transport": "stdio", "command": row.command, "timeout_seconds": "30", "enabled": "on"} | changes
+
+
+def test_the_form_of_a_server_names_the_tests_it_would_break(operator, weather):
+    main_has_only("weather")
+    said = operator.post(f"{SERVERS}{weather.pk}/change/", form_of(weather, enabled=""), secure=True)
+    assert MAIN_READS in said.content.decode()
+    assert McpServer.objects.get().enabled
+    assert operator.post(f"{SERVERS}{weather.pk}/change/", form_of(weather, exclude="x"), secure=True).status_code == 302
+    assert McpServer.objects.get().exclude == ["x"]
+
+
+def test_the_form_of_a_plugin_names_the_tests_it_would_break(operator, echo):
+    main_has_only("echo")
+    said = operator.post(f"{PLUGINS}{echo.pk}/change/", {}, secure=True)
+    assert MAIN_READS in said.content.decode()
+    assert Plugin.objects.get().enabled
+    PolicyTest.objects.all().delete()
+    assert operator.post(f"{PLUGINS}{echo.pk}/change/", {}, secure=True).status_code == 302
+    assert not Plugin.objects.get().enabled
+
+
+@pytest.mark.parametrize(("address", "name"), [(SERVERS, "weather"), (PLUGINS, "echo")])
+def test_an_action_names_the_tests_it_would_break(operator, weather, echo, address, name):
+    main_has_only(name)
+    row = {"weather": weather, "echo": echo}[name]
+    chosen = {"action": "disable", "_selected_action": [str(row.pk)], "confirmed": "yes"}
+    assert MAIN_READS in operator.post(address, chosen, secure=True, follow=True).content.decode()
+    row.refresh_from_db()
+    assert row.enabled
+
+
+def test_deleting_names_the_tests_it_would_break(operator, weather):
+    main_has_only("weather")
+    said = operator.post(f"{SERVERS}{weather.pk}/delete/", {"post": "yes"}, secure=True, follow=True).content.decode()
+    assert MAIN_READS in said
+    assert McpServer.objects.exists()
+
+
+def test_the_list_of_tests_tells_which_are_idle(operator, echo):
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
+    expect("main echoes", "allowed", "echo_word")
+    source_changes.switch_plugins([echo], on=False)
+    assert "its tool is not there now" in operator.get("/admin/tools_app/policytest/", secure=True).content.decode()

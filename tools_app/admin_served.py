@@ -1,0 +1,35 @@
+"""Rows that a service writes: what it refuses is said in words in the admin."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from clawsite.infra.admin_base import ClawAdmin
+from clawsite.infra.errors import ClawError
+
+
+class ServedAdmin(ClawAdmin):
+    """The form asks the service while it is checked, so that a refusal stands there and what was typed is kept."""
+
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        except ClawError:
+            # Something has changed between the form's own look and the save. It looks again, and says it.
+            return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except ClawError as refused:
+            self.message_user(request, refused.message, messages.ERROR)
+            return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[object_id]))
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Without deleting many at once: one that may not go would leave the others half done."""
+        return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}

@@ -1,0 +1,92 @@
+"""What operators do to the sources of tools, MCP servers and plugins. What workers see of them is written elsewhere.
+
+Each of these can change what agents may use: an allow list that names a plugin only is ignored while the plugin is on. So a
+change that breaks a policy test is refused, like a version of the policy. A test that was broken before stops nothing here:
+the change may be the first step of a repair.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from clawsite.infra.errors import InvalidRequest
+from tools_app import plugins, sources
+from tools_app.mcp import servers
+from tools_app.models import McpServer, Plugin
+from tools_app.policies import broken_tests, broken_words, current_rules, hold_changes
+
+
+def save_server(server: McpServer) -> McpServer:
+    """Store what an operator wants; workers connect anew. InvalidRequest says what could not work, or what it would break."""
+    servers.check(server)
+    with _keeping_the_tests():
+        before = McpServer.objects.filter(pk=server.pk).first()
+        server.save(update_fields=_changed(server, before) if before else None)
+    return server
+
+
+def _changed(server: McpServer, before: McpServer) -> list[str]:
+    """Brings the server in step with its settings; -> the columns to write.
+
+    Not all of them: what workers saw meanwhile is not overwritten with what a form was opened with.
+    """
+    server.revision = before.revision + 1
+    columns = [*servers.SETTINGS, "revision"]
+    if any(getattr(server, name) != getattr(before, name) for name in servers.WHERE):
+        server.tools, server.listing, server.notes, server.error = [], "", [], ""
+        columns += ["tools", "listing", "notes", "error"]
+    if not server.enabled:
+        server.status, server.error = McpServer.Status.OFF, ""
+        columns += ["status", "error"]
+    return columns
+
+
+def switch_servers(rows: Iterable[McpServer], *, on: bool) -> None:
+    off = {} if on else {"status": McpServer.Status.OFF, "error": ""}
+    with _keeping_the_tests():
+        McpServer.objects.filter(pk__in=_keys(rows)).update(enabled=on, revision=F("revision") + 1, **off)
+
+
+def delete_servers(rows: Iterable[McpServer]) -> None:
+    with _keeping_the_tests():
+        McpServer.objects.filter(pk__in=_keys(rows)).delete()
+
+
+def switch_plugins(rows: Iterable[Plugin], *, on: bool) -> None:
+    rows = list(rows)
+    if on:
+        # Before the transaction, which nobody else could write beside: what they bring is what the tests are about.
+        plugins.imported([row.name for row in rows], plugins.IMPORT_SECONDS)
+    with _keeping_the_tests():
+        Plugin.objects.filter(pk__in=_keys(rows)).update(enabled=on, error="")
+
+
+def rehearse(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Raises what the change would raise, and leaves nothing of it."""
+    with transaction.atomic():
+        change(*args, **kwargs)
+        transaction.set_rollback(True)
+
+
+@contextmanager
+def _keeping_the_tests() -> Iterator[None]:
+    """A transaction beside which nobody changes policies or sources; undone if a test breaks that held before."""
+    with transaction.atomic():
+        hold_changes()
+        rules = current_rules()
+        broken_before = {fault.expectation.name for fault in broken_tests(rules)}
+        yield
+        try:
+            broken = [fault for fault in broken_tests(rules) if fault.expectation.name not in broken_before]
+        finally:
+            sources.forget()
+        if broken:
+            raise InvalidRequest(" ".join(broken_words(fault) for fault in broken))
+        servers.tell()
+
+
+def _keys(rows: Iterable[McpServer | Plugin]) -> list[Any]:
+    return [row.pk for row in rows]
