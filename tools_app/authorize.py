@@ -5,6 +5,7 @@ the caller writes the `Authorization`, question, answer and policy version, with
 """
 
 import copy
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass
 from typing import Any, Literal
 
@@ -14,7 +15,8 @@ from tools_app.policy.rules import PolicyRules
 from tools_app.toolset import Toolset
 
 _DOOR = object()
-NOT_OFFERED = "toolset"  # said instead of a layer when the name is not among the tools of the run
+NOT_OFFERED = "toolset"  # said instead of a layer when the name is not, or not any more, among the tools of the run
+NOTHING: Mapping[str, str] = {}
 NAME_SHOWN = 128  # characters of a name that the model made up
 
 
@@ -50,8 +52,11 @@ class Authorization:
         return text_result(self.reason, details={"code": "tool_not_allowed", "layer": self.layer, "rule": self.rule}, is_error=True)
 
 
-def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules) -> Authorization:
-    """Judge a call by the rules of this moment, which may be stricter than those the tool set was built with."""
+def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules, gone: Mapping[str, str] = NOTHING) -> Authorization:
+    """Judge a call by the rules of this moment, which may be stricter than those the tool set was built with.
+
+    `gone` are tools of the set that nothing offers any more, each with the reason.
+    """
     asked = [facts for facts in toolset.query.tools if facts.name == call.name]
     query = toolset.query.about(asked)
     verdict = evaluate(query, rules)
@@ -59,6 +64,8 @@ def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules) 
     layer = rule = ""
     if not asked:
         layer, rule = NOT_OFFERED, "there is no such tool in this run"
+    elif call.name in gone:
+        layer, rule = NOT_OFFERED, gone[call.name]
     elif refused := verdict.refused_by(call.name):
         layer, rule = refused.layer, refused.rule
     elif tool is None:
@@ -72,7 +79,7 @@ def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules) 
         effect="deny" if layer else "allow",
         layer=layer,
         rule=rule,
-        reason=_refusal(call, layer, rule, toolset) if layer else "allowed: no layer refuses it",
+        reason=_refusal(call, layer, rule, toolset, gone) if layer else "allowed: no layer refuses it",
         query=query.to_json(),
         verdict=verdict.to_json(),
         policy_version=rules.version,
@@ -80,7 +87,7 @@ def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules) 
     )
 
 
-def _refusal(call: CallRef, layer: str, rule: str, toolset: Toolset) -> str:
-    offered = ", ".join(f"`{name}`" for name in toolset.tools) or "none"
+def _refusal(call: CallRef, layer: str, rule: str, toolset: Toolset, gone: Mapping[str, str]) -> str:
+    offered = ", ".join(f"`{name}`" for name in toolset.tools if name not in gone) or "none"
     refused = f"`{call.name[:NAME_SHOWN]}` was refused by layer {layer}: {rule}"
     return f"tool_not_allowed: {refused}. It did not run. Tools you may use: {offered}."

@@ -4,6 +4,7 @@ Sync, for threads of infra.db. Costs one small query; the rest is remembered unt
 name: natives, then plugins, then servers; what a later one brings under a taken name is left out, and `problems` says so.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,7 @@ from tools_app.models import McpServer, Plugin
 from tools_app.plugins import Loaded
 from tools_app.policy.catalog import PLUGINS
 from tools_app.policy.matcher import GROUP_PREFIX, normalise
+from tools_app.policy.query import ToolFacts
 from tools_app.registry import Registered, Registry
 
 # What the answer depends on: switches, settings, names of plugins, and the digest of each server's tools.
@@ -36,6 +38,7 @@ class Sources:
     ids: set[str] = field(default_factory=set)  # of enabled plugins and servers
     off: set[str] = field(default_factory=set)  # ids and tools of those that are not, or that cannot be used
     families: set[str] = field(default_factory=set)  # what the names of a server's tools begin with, for each server
+    kinds: dict[str, str] = field(default_factory=dict)  # plugin or MCP server, for each id, on or off
     loaded: list[Loaded] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)  # plugin or server -> what is left out
     watchful: set[str] = field(default_factory=set)  # plugins that had hooks when they could last be loaded
@@ -66,6 +69,18 @@ class Sources:
             beginning.startswith(family) for family in self.families
         )
 
+    def still_brings(self, tool: ToolFacts) -> bool:
+        found = self.tools.get(tool.name)
+        return found is not None and found.facts.plugin == tool.plugin
+
+    def why_gone(self, tool: ToolFacts) -> str:
+        source = f"{self.kinds.get(tool.plugin, 'its source')} `{tool.plugin}`"
+        if tool.plugin in self.ids:
+            return f"{source} does not offer it any more"
+        if tool.plugin in self.problems:
+            return f"{source} cannot be used now"
+        return f"{source} was switched off" if tool.plugin in self.kinds else f"{source} was removed"
+
     def blocking(self, loaded: Loaded) -> tuple[Hook, ...]:
         """In place of hooks that should be there and are not."""
         if not loaded.error or loaded.name not in self.watchful:
@@ -90,6 +105,15 @@ def tools_and_hooks() -> tuple[Registry, tuple[PluginHook, ...]]:
     """Both with one query, for every run begins with it."""
     sources = current()
     return sources.registry, _hooks(sources)
+
+
+def gone_among(tools: Iterable[ToolFacts]) -> dict[str, str]:
+    """Those of a run's tools that nothing offers any more at this moment, and why not. Waits for no import."""
+    brought = [tool for tool in tools if tool.plugin]
+    if not brought:
+        return {}
+    now = current(wait=False)
+    return {tool.name: now.why_gone(tool) for tool in brought if not now.still_brings(tool)}
 
 
 def _hooks(sources: Sources) -> tuple[PluginHook, ...]:
@@ -118,6 +142,7 @@ def _sources(_state: tuple[Any, ...], _imported: frozenset[str]) -> Sources:
     """Remembered by the state of the rows itself and by the imports that are over, so it cannot be out of date."""
     sources = Sources(dict(registry.installed().tools))
     for plugin in Plugin.objects.order_by("name"):
+        sources.kinds[plugin.name] = "plugin"
         if plugin.enabled:
             sources.loaded.append(_with_plugin(sources, plugins.loaded(plugin.name)))
             if plugin.has_hooks:
@@ -125,6 +150,7 @@ def _sources(_state: tuple[Any, ...], _imported: frozenset[str]) -> Sources:
         if plugin.name not in sources.ids:
             sources.off |= {plugin.name, *plugin.tools}
     for server in McpServer.objects.order_by("name"):
+        sources.kinds[server.name] = "MCP server"
         sources.families.add(prefix_of(server.name))
         if not server.enabled:
             sources.off |= {server.name, *(tool_name(server.name, tool["name"]) for tool in server.tools)}

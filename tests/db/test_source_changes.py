@@ -10,6 +10,7 @@ from tools_app.mcp import servers
 from tools_app.mcp.listing import Listing
 from tools_app.models import McpServer, Plugin, PolicyTest
 from tools_app.policies import broken_tests, current_rules, save_policy
+from tools_app.policy.query import ToolFacts
 
 pytestmark = pytest.mark.usefixtures("database", "fresh_policy")
 
@@ -182,6 +183,48 @@ def test_a_plugin_that_cannot_be_loaded_stops_no_publication(echo, add_plugin):
 def test_a_test_about_nothing_we_know_is_broken():
     PolicyTest.objects.create(name="typo", expected="allowed", tool="wether__forecast")
     assert states() == {"typo": "broken"}
+
+
+# What a run has when it calls.
+
+
+def tools_of(source: str) -> list[ToolFacts]:
+    return [each.facts for each in sources.known_tools().tools.values() if each.facts.plugin == source]
+
+
+def test_what_is_still_offered_is_not_gone(weather, echo, django_assert_num_queries):
+    mine = [*tools_of("weather"), *tools_of("echo"), ToolFacts("read", ("fs",))]
+    with django_assert_num_queries(1):
+        assert sources.gone_among(mine) == {}
+    with django_assert_num_queries(0):
+        assert sources.gone_among(mine[2:]) == {}
+
+
+def filtered(row: McpServer) -> None:
+    row.exclude = ["fore*"]
+    source_changes.save_server(row)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda row: source_changes.switch_servers([row], on=False), "MCP server `weather` was switched off"),
+        (filtered, "MCP server `weather` does not offer it any more"),
+        (lambda row: source_changes.delete_servers([row]), "its source `weather` was removed"),
+        (lambda row: seen(row, "hail"), "MCP server `weather` does not offer it any more"),
+    ],
+    ids=["off", "filtered", "deleted", "not told any more"],
+)
+def test_why_a_tool_of_a_server_is_gone(weather, change, why):
+    mine = tools_of("weather")
+    change(weather)
+    assert sources.gone_among(mine) == {"weather__forecast": why}
+
+
+def test_why_a_tool_of_a_plugin_is_gone(echo):
+    mine = tools_of("echo")
+    source_changes.switch_plugins([echo], on=False)
+    assert sources.gone_among(mine) == {"echo_word": "plugin `echo` was switched off"}
 
 
 # In the admin.

@@ -5,7 +5,9 @@ import sys
 
 import psutil
 import pytest
+from django.db import connection
 
+from agents import prepare
 from sessions_app import runs
 from sessions_app.models import Run
 from tests.mcp_servers.fixtures import BIN, ROGUE, programs_of, the_server
@@ -13,8 +15,10 @@ from tests.processes import PROJECT
 from tests.unit.test_outside_text import inside
 from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app import policies, source_changes
+from tools_app.hooks import HookCall, PluginHook
 from tools_app.mcp import servers
 from tools_app.models import McpServer
+from tools_app.sources import known_tools
 
 
 @pytest.fixture
@@ -57,6 +61,22 @@ async def test_a_tool_of_a_server_is_refused_until_a_policy_allows_it(workshop: 
     assert "+09:00" in said_in(run)[2][1]
     offered = [tool["function"]["name"] for tool in workshop.model.bodies[-1]["tools"]]
     assert {"clock__get_current_time", "clock__convert_time"} <= set(offered)
+
+
+async def test_a_server_that_is_switched_off_during_a_run_is_not_called_any_more(workshop: Workshop, add, allowed, monkeypatch):
+    row = await add("srv", sys.executable, ROGUE, "good")
+    allowed("srv")
+
+    def switch_off(call: HookCall) -> None:  # between the model's answer and the decision
+        source_changes.switch_servers([row], on=False)
+        connection.close()
+
+    monkeypatch.setattr(prepare, "tools_and_hooks", lambda: (known_tools(), (PluginHook("operator", switch_off),)))
+    run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
+    (call,) = calls_of(run)
+    assert (call.status, call.refused_by) == ("refused", "toolset")
+    assert "tool_not_allowed: `srv__ping` was refused by layer toolset: MCP server `srv` was switched off" in said_in(run)[2][1]
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
 
 
 @pytest.mark.parametrize("entry", ["clock__*", "group:plugins", "clock__get_current_time"])

@@ -136,6 +136,18 @@ def test_a_tool_allowed_after_the_start_is_still_not_offered():
     assert (refused.effect, refused.layer) == ("deny", "toolset")
 
 
+def test_a_tool_whose_source_is_gone_is_refused_by_name_and_not_offered_to_anybody_else():
+    offered = toolset(full(), is_owner=True)
+    gone = {"acme_post": "plugin `acme` was switched off"}
+    for name in ("acme_post", "no_such"):
+        refused = authorize_tool_call(CallRef("c1", name, {}), toolset=offered, rules=full(), gone=gone)
+        assert (refused.effect, refused.layer, refused.permit) == ("deny", "toolset", None)
+        assert "`acme_post`" not in refused.reason.partition("Tools you may use")[2]
+        if name in gone:
+            assert "was refused by layer toolset: plugin `acme` was switched off." in refused.reason
+    assert authorize_tool_call(CallRef("c1", "read", {}), toolset=offered, rules=full(), gone=gone).permit
+
+
 def test_what_is_stored_replays_to_the_same_answer():
     rules = full(RuleRow("agent", "main", deny=("group:fs",)))
     refused = ask("write", rules)
