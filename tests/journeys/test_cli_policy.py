@@ -89,13 +89,21 @@ def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], 
 
 
 def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:
-    from tools_app.models import PolicyTest
+    from tools_app.models import McpServer, PolicyTest
     from tools_app.policies import current_rules, save_policy
     from tools_app.policy_tests import save_test
 
     assert policy("test", env=env).out == "All 0 hold.\n"
     save_test(name="scout never runs", expected="never", agent="scout", tool="group:runtime")
     assert policy("test", env=env).out == "holds   scout never runs\nAll 1 hold.\n"
+    off = McpServer.objects.create(name="weather", command="true")
+    idle = PolicyTest.objects.create(name="main may ask", expected="allowed", agent="main", tool="weather__forecast")
+    told = policy("test", env=env)
+    assert told.code == 0
+    assert told.out.splitlines()[:3] == ["idle    main may ask", "holds   scout never runs", "All 1 hold."]
+    assert told.out.splitlines()[3].startswith("1 idle: ")
+    idle.delete()
+    off.delete()
     PolicyTest.objects.create(name="main never reads", expected="never", agent="main", tool="read")
     broken = policy("test", env=env)
     assert broken.code == 1
