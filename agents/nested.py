@@ -63,7 +63,7 @@ def _depth_of(run_pk: int | None) -> int:
 def _turns_held(run_pk: int | None) -> int:
     """How many turns of the lane this run and those that wait for it hold: with all of them held, its message would never begin."""
     held = 0
-    while run := Run.objects.filter(pk=run_pk, lane=NESTED, status__in=Run.UNFINISHED).first():
+    while run_pk and (run := Run.objects.filter(pk=run_pk, lane=NESTED, status__in=Run.UNFINISHED).first()):
         held += 1
         sent_by = run.options.get(SENT_BY, {})
         run_pk = sent_by["run"] if sent_by.get("waits") else None
