@@ -1,15 +1,22 @@
-"""What the platform tools keep to in their answers: they fit, and what was refused is said in words."""
+"""What the platform tools keep to in their answers: they fit, say whose words they hold, and tell refusals in words."""
 
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from clawsite.infra.errors import ClawError
-from tools_app.definition import ToolFailed
+from tools_app.definition import TextBlock, ToolFailed, ToolResult
+from tools_app.outside_text import enveloped
 
 # Measured as ASCII, six bytes for each of most characters beyond it. A result may have 100 KB of text and as much of details.
 MOST_BYTES = 60_000
+
+
+def words_of_others(result: ToolResult, whose: str) -> ToolResult:
+    """The same result, with text that says that what it holds was written by others, and by whom."""
+    return replace(result, content=(TextBlock(enveloped(result.text, whose)),))
 
 
 def how_many_fit(items: Sequence[Any], room: int = MOST_BYTES) -> int:

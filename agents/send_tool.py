@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from agents import nested, reach
-from agents.answers import refusals_in_words
+from agents.answers import refusals_in_words, words_of_others
 from agents.run_end import end_of_run
 from clawsite.accounts.models import User
 from clawsite.infra import db
@@ -52,7 +52,7 @@ def make_sessions_send(env: ToolEnv) -> Execute[SendArgs] | None:
                 return json_result(answer)
             state = await end_of_run(sender, accepted.run_id, accepted.pk, seconds=args.timeout_seconds, abort=call.abort)
         answer |= _outcome(state, args.timeout_seconds)
-        return json_result(answer, others_words=OTHERS, is_error=answer["status"] == "error")
+        return words_of_others(json_result(answer, is_error=answer["status"] == "error"), OTHERS)
 
     return sessions_send
 

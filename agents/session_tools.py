@@ -7,7 +7,7 @@ import orjson
 from pydantic import Field
 
 from agents import reach, selectors
-from agents.answers import how_many_fit
+from agents.answers import how_many_fit, words_of_others
 from agents.models import Agent
 from clawsite.infra import clock, db
 from sessions_app.keys import parse_key
@@ -37,7 +37,7 @@ def make_sessions_list(env: ToolEnv) -> Execute[ListArgs] | None:
     In a conversation that is shared with others, only sessions that all of them may see are listed."""
 
     async def sessions_list(args: ListArgs, call: Call) -> ToolResult:
-        return json_result(await db.read(_list, env, args), others_words=OTHERS)
+        return words_of_others(json_result(await db.read(_list, env, args)), OTHERS)
 
     return sessions_list
 
@@ -109,7 +109,7 @@ def make_sessions_history(env: ToolEnv) -> Execute[HistoryArgs] | None:
     """Show the last messages of a session, oldest first. Long messages are cut; when there are older ones, it says so."""
 
     async def sessions_history(args: HistoryArgs, call: Call) -> ToolResult:
-        return json_result(await db.read(_history, env, args), others_words=OTHERS)
+        return words_of_others(json_result(await db.read(_history, env, args)), OTHERS)
 
     return sessions_history
 

@@ -10,18 +10,13 @@ import orjson
 from sessions_app.file_kinds import image_type, size_words
 from tools_app.cleaning import MAX_IMAGE_BYTES
 from tools_app.definition import ImageBlock, TextBlock, ToolFailed, ToolResult, text_result
-from tools_app.outside_text import enveloped
 
 MAX_IMAGE_SIDE = 8000  # pixels; Anthropic takes no more
 
 
-def json_result(value: dict[str, Any], *, others_words: str = "", is_error: bool = False) -> ToolResult:
-    """One JSON object, as text for the model and as details for everybody else.
-
-    With `others_words`, the text says that what it holds was written by others, and by whom.
-    """
-    text = orjson.dumps(value).decode()
-    return text_result(enveloped(text, others_words) if others_words else text, details=value, is_error=is_error)
+def json_result(value: dict[str, Any], *, is_error: bool = False) -> ToolResult:
+    """One JSON object, as text for the model and as details for everybody else."""
+    return text_result(orjson.dumps(value).decode(), details=value, is_error=is_error)
 
 
 def image_result(data: str, *, name: str = "image", words: str = "", details: dict[str, Any] | None = None) -> ToolResult:
