@@ -45,10 +45,10 @@ setup-bench: .venv/.ready-bench ## the same and the queues we compare with
 test: setup-dev ## set up and run all tests, on SQLite and on PostgreSQL
 	$(PY) -m pytest -n 2 tests/unit tests/db tests/protocol
 	$(PY) -m pytest -n 2 tests/web
-	$(PY) -m pytest tests/journeys tests/faults
+	$(PY) -m pytest -n 2 tests/journeys tests/faults
 	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 tests/db tests/protocol
 	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 tests/web -k "live or sharing"
-	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest tests/journeys tests/faults
+	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 tests/journeys tests/faults
 
 lint: setup-dev ## formatting, ruff, mypy, layers, templates, missing migrations
 	$(PY) -m ruff check .

@@ -1,24 +1,22 @@
-"""How the platform tools answer: one JSON object, as text for the model and as details for everybody else."""
+"""What the platform tools keep to in their answers: they fit, say whose words they hold, and tell refusals in words."""
 
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-import orjson
-
 from clawsite.infra.errors import ClawError
-from tools_app.definition import ToolFailed, ToolResult, text_result
+from tools_app.definition import TextBlock, ToolFailed, ToolResult
 from tools_app.outside_text import enveloped
 
 # Measured as ASCII, six bytes for each of most characters beyond it. A result may have 100 KB of text and as much of details.
 MOST_BYTES = 60_000
 
 
-def json_answer(value: dict[str, Any], *, others_words: str = "", is_error: bool = False) -> ToolResult:
-    """With `others_words`, the text says that what it holds was written by others, and by whom."""
-    text = orjson.dumps(value).decode()
-    return text_result(enveloped(text, others_words) if others_words else text, details=value, is_error=is_error)
+def words_of_others(result: ToolResult, whose: str) -> ToolResult:
+    """The same result, with text that says that what it holds was written by others, and by whom."""
+    return replace(result, content=(TextBlock(enveloped(result.text, whose)),))
 
 
 def how_many_fit(items: Sequence[Any], room: int = MOST_BYTES) -> int:

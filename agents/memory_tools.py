@@ -12,12 +12,13 @@ from typing import Any
 from pydantic import Field
 
 from agents import memory_index, notes
-from agents.answers import how_many_fit, json_answer, refusals_in_words
+from agents.answers import how_many_fit, refusals_in_words
 from agents.memory_index import Hit
 from clawsite.infra import db
 from tools_app.builtin.fs import text_of
 from tools_app.builtin.workspace import Workspace
 from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.results import json_result
 
 MOST_TOLD = 10  # notes that are left out, by name
 LONGEST_LINE = 8_000  # characters; of any script an answer has room for them
@@ -53,7 +54,7 @@ def make_memory_search(env: ToolEnv) -> Execute[SearchArgs] | None:
             answer["leftOut"] = [*left_out[:MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
         if not listing.stamps:
             answer["note"] = NO_NOTES
-        return json_answer(answer)
+        return json_result(answer)
 
     return memory_search
 
@@ -112,7 +113,7 @@ def make_memory_get(env: ToolEnv) -> Execute[GetArgs] | None:
     workspace = Workspace(env.workspace)
 
     async def memory_get(args: GetArgs, call: Call) -> ToolResult:
-        return json_answer(await asyncio.to_thread(_lines, workspace, args))
+        return json_result(await asyncio.to_thread(_lines, workspace, args))
 
     return memory_get
 

@@ -11,13 +11,14 @@ from django.db import transaction
 from pydantic import Field
 
 from agents import reach
-from agents.answers import json_answer, refusals_in_words
+from agents.answers import refusals_in_words
 from clawsite.accounts.models import User
 from clawsite.infra import db
 from sessions_app import outbox
 from sessions_app.models import Session
 from sessions_app.sessions import inject_message
 from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.results import json_result
 
 
 class MessageArgs(ToolArgs):
@@ -36,7 +37,7 @@ def make_message(env: ToolEnv) -> Execute[MessageArgs] | None:
     async def message(args: MessageArgs, call: Call) -> ToolResult:
         target = await db.read(_addressee, env, args.target)
         with refusals_in_words():
-            return json_answer(await db.write(_say, env, call.call_id, target, args.message, key=str(target.pk)))
+            return json_result(await db.write(_say, env, call.call_id, target, args.message, key=str(target.pk)))
 
     return message
 

@@ -25,7 +25,7 @@ HEADING = "[Message from agent {agent} in session {key}, sent by its sessions_se
 def send(env: ToolEnv, call_id: str, sender: User, target: Session, message: str, *, waits: bool) -> Accepted:
     """Queue the message. The same call again answers with the first run. In a transaction of its own: it locks the lane first."""
     # Two sessions that turn to each other at once must not both find the way free. Always lane, session, run.
-    Lane.objects.select_for_update().filter(name=NESTED).first()
+    lane = Lane.objects.select_for_update().get(name=NESTED)
     depth = 1 + _depth_of(env.run_pk)
     if depth > DEEPEST:
         raise ToolFailed(
@@ -35,6 +35,11 @@ def send(env: ToolEnv, call_id: str, sender: User, target: Session, message: str
         raise ToolFailed(
             "that session is waiting for an answer of this one, so waiting for it would never end: just give your answer, "
             "or send with timeout_seconds 0"
+        )
+    if waits and _turns_held(env.run_pk) >= lane.max_running:
+        raise ToolFailed(
+            f"{lane.max_running} sessions wait for each other already, and no more than that are worked on at once: "
+            "send with timeout_seconds 0, or do it here"
         )
     sent_by = {"run": env.run_pk, "call": call_id, "waits": waits, "depth": depth}
     here = Session.objects.get(pk=env.session_id)
@@ -53,6 +58,16 @@ def _depth_of(run_pk: int | None) -> int:
         return 0
     options: dict[str, Any] = Run.objects.filter(pk=run_pk).values_list("options", flat=True).first() or {}
     return int(options.get(SENT_BY, {}).get("depth", 0))
+
+
+def _turns_held(run_pk: int | None) -> int:
+    """How many turns of the lane this run and those that wait for it hold: with all of them held, its message would never begin."""
+    held = 0
+    while run_pk and (run := Run.objects.filter(pk=run_pk, lane=NESTED, status__in=Run.UNFINISHED).first()):
+        held += 1
+        sent_by = run.options.get(SENT_BY, {})
+        run_pk = sent_by["run"] if sent_by.get("waits") else None
+    return held
 
 
 def waits_for(session_id: UUID, other: UUID) -> bool:

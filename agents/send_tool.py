@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from agents import nested, reach
-from agents.answers import json_answer, refusals_in_words
+from agents.answers import refusals_in_words, words_of_others
 from agents.run_end import end_of_run
 from clawsite.accounts.models import User
 from clawsite.infra import db
@@ -13,6 +13,7 @@ from sessions_app.models import Run, Session
 from sessions_app.runs import Accepted
 from sessions_app.selectors import RunState
 from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.results import json_result
 
 LONGEST_WAIT_S = 300
 REPLY_CHARACTERS = 8_000  # even of characters that need six bytes each, half of an answer
@@ -48,10 +49,10 @@ def make_sessions_send(env: ToolEnv) -> Execute[SendArgs] | None:
             )
             answer = {"runId": accepted.run_id, "status": "accepted", "sessionKey": accepted.session_key}
             if not waits:
-                return json_answer(answer)
+                return json_result(answer)
             state = await end_of_run(sender, accepted.run_id, accepted.pk, seconds=args.timeout_seconds, abort=call.abort)
         answer |= _outcome(state, args.timeout_seconds)
-        return json_answer(answer, others_words=OTHERS, is_error=answer["status"] == "error")
+        return words_of_others(json_result(answer, is_error=answer["status"] == "error"), OTHERS)
 
     return sessions_send
 

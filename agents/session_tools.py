@@ -7,7 +7,7 @@ import orjson
 from pydantic import Field
 
 from agents import reach, selectors
-from agents.answers import how_many_fit, json_answer
+from agents.answers import how_many_fit, words_of_others
 from agents.models import Agent
 from clawsite.infra import clock, db
 from sessions_app.keys import parse_key
@@ -15,6 +15,7 @@ from sessions_app.models import Run, Session, ToolCall
 from sessions_app.selectors import in_order_of_use
 from sessions_app.transcript import Said, last_said
 from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolResult, text_result, tool
+from tools_app.results import json_result
 
 OTHERS = "sessions: what people, agents and tools have said there"
 MOST_LOOKED_AT = 1_000  # sessions that a list of few kinds passes over
@@ -30,13 +31,13 @@ class ListArgs(ToolArgs):
     message_limit: int = Field(0, ge=0, le=20, description="How many of the last messages of each session to show")
 
 
-@tool("sessions_list", group="sessions", args=ListArgs, read_only=True, idempotent=True)
+@tool("sessions_list", group="sessions", args=ListArgs, read_only=True, idempotent=True, polls=True)
 def make_sessions_list(env: ToolEnv) -> Execute[ListArgs] | None:
     """List the sessions of the person you work for, last used first, with the key under which other tools know them.
     In a conversation that is shared with others, only sessions that all of them may see are listed."""
 
     async def sessions_list(args: ListArgs, call: Call) -> ToolResult:
-        return json_answer(await db.read(_list, env, args), others_words=OTHERS)
+        return words_of_others(json_result(await db.read(_list, env, args)), OTHERS)
 
     return sessions_list
 
@@ -103,12 +104,12 @@ class HistoryArgs(ToolArgs):
     include_tools: bool = Field(False, description="Show tool calls and their results too")
 
 
-@tool("sessions_history", group="sessions", args=HistoryArgs, read_only=True, idempotent=True)
+@tool("sessions_history", group="sessions", args=HistoryArgs, read_only=True, idempotent=True, polls=True)
 def make_sessions_history(env: ToolEnv) -> Execute[HistoryArgs] | None:
     """Show the last messages of a session, oldest first. Long messages are cut; when there are older ones, it says so."""
 
     async def sessions_history(args: HistoryArgs, call: Call) -> ToolResult:
-        return json_answer(await db.read(_history, env, args), others_words=OTHERS)
+        return words_of_others(json_result(await db.read(_history, env, args)), OTHERS)
 
     return sessions_history
 
@@ -147,7 +148,7 @@ class StatusArgs(ToolArgs):
     session_key: str = Field("", description="Key of another session, as `sessions_list` shows it; empty: this session")
 
 
-@tool("session_status", group="sessions", args=StatusArgs, read_only=True, idempotent=True)
+@tool("session_status", group="sessions", args=StatusArgs, read_only=True, idempotent=True, polls=True)
 def make_session_status(env: ToolEnv) -> Execute[StatusArgs] | None:
     """Show facts about this session or another one: its key, model, messages, tokens and cost so far."""
 
@@ -186,12 +187,12 @@ class AgentsArgs(ToolArgs):
     pass
 
 
-@tool("agents_list", args=AgentsArgs, read_only=True, idempotent=True)
+@tool("agents_list", args=AgentsArgs, read_only=True, idempotent=True, polls=True)
 def make_agents_list(env: ToolEnv) -> Execute[AgentsArgs] | None:
     """List the agents of this installation. Sessions with them have keys such as `agent:<id>:main`."""
 
     async def agents_list(args: AgentsArgs, call: Call) -> ToolResult:
-        return json_answer(await db.read(_agents, env))
+        return json_result(await db.read(_agents, env))
 
     return agents_list
 

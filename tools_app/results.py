@@ -3,8 +3,9 @@
 import base64
 import binascii
 import io
-import json
 from typing import Any
+
+import orjson
 
 from sessions_app.file_kinds import image_type, size_words
 from tools_app.cleaning import MAX_IMAGE_BYTES
@@ -14,8 +15,8 @@ MAX_IMAGE_SIDE = 8000  # pixels; Anthropic takes no more
 
 
 def json_result(value: dict[str, Any], *, is_error: bool = False) -> ToolResult:
-    """The value as JSON for the model, and as it is for programs."""
-    return text_result(json.dumps(value, ensure_ascii=False, indent=1, default=str), details=value, is_error=is_error)
+    """One JSON object, as text for the model and as details for everybody else."""
+    return text_result(orjson.dumps(value).decode(), details=value, is_error=is_error)
 
 
 def image_result(data: str, *, name: str = "image", words: str = "", details: dict[str, Any] | None = None) -> ToolResult:

@@ -109,6 +109,18 @@ async def test_two_sessions_that_wait_for_each_other_are_told_so(workshop: Works
     assert not Run.objects.filter(session=workshop.session, lane="nested").exists()
 
 
+async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_once(workshop: Workshop, there, session_of):
+    """Two turns of the lane are held by the second and the third session, so the fourth would never get one."""
+    third, fourth = (session_of(workshop.user, f"agent:main:{name}") for name in ("third", "fourth"))
+    last = asks("sessions_send", session_key=fourth.key, message="[[text=never]]", timeout_seconds=300)
+    back = asks("sessions_send", session_key=third.key, message=f"{last}[[text=alone]]") + "[[text=passed]]"
+    answer = await details(workshop, asks("sessions_send", session_key=there.key, message=back))
+    assert (answer["status"], answer["reply"]) == ("ok", "passed")
+    (refused,) = calls_of(nested(third))
+    assert "2 sessions wait for each other already" in refused.result["content"][0]["text"]
+    assert not Run.objects.filter(session=fourth).exists()
+
+
 async def test_sessions_that_keep_answering_each_other_come_to_an_end(workshop: Workshop, there, eventually):
     """Each message makes the other session send the next one, as often as it is let."""
     message = "[[text=enough]]"

@@ -12,7 +12,7 @@ GIF = b"GIF89a" + (7).to_bytes(2, "little") + (5).to_bytes(2, "little") + b"\0\0
 
 def test_json_is_told_and_kept():
     result = json_result({"name": "Grüße", "n": 1})
-    assert result.text == '{\n "name": "Grüße",\n "n": 1\n}'
+    assert result.text == '{"name":"Grüße","n":1}'
     assert result.details == {"name": "Grüße", "n": 1}
 
 

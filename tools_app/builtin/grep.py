@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import sys
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,8 +45,7 @@ def make_grep(env: ToolEnv) -> Execute[GrepArgs] | None:
             raise ToolFailed(f"the pattern must have 1 to {MAX_PATTERN_CHARS} characters")
         above, file = await asyncio.to_thread(_where, workspace, args.path)
         request = args.model_dump(include={"pattern", "ignore_case", "max_matches"}) | {"include": _include(args), "file": file}
-        # Opened here, not on a thread: a cancellation meanwhile would lose the descriptor.
-        with workspace.directory("/".join(above)) as directory:
+        async with _opened(workspace, "/".join(above)) as directory:
             found, ending = await _search(request | {"directory": directory}, directory)
         prefix = "".join(f"{name}/" for name in above)
         text = "\n".join(f"{prefix}{each['path']}:{each['line']}: {each['text']}" for each in found) or "no line matches"
@@ -68,6 +69,26 @@ def _include(args: GrepArgs) -> str:
     except BadPattern as error:
         raise ToolFailed(str(error)) from error
     return include
+
+
+@asynccontextmanager
+async def _opened(workspace: Workspace, path: str) -> AsyncGenerator[int, None]:
+    """The descriptor of a directory, opened on a thread: a disk that does not answer holds up this call and no other."""
+
+    def opened() -> int:
+        with workspace.directory(path) as found:
+            return os.dup(found)
+
+    opening = asyncio.ensure_future(asyncio.to_thread(opened))
+    try:
+        directory = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(lambda done: None if done.exception() else os.close(done.result()))
+        raise
+    try:
+        yield directory
+    finally:
+        os.close(directory)
 
 
 async def _search(request: dict[str, Any], directory: int) -> tuple[list[dict[str, Any]], str]:

@@ -1,0 +1,71 @@
+"""Tools that only ask the database, stopped by a person or by the clock while it does not answer."""
+
+import json
+import threading
+
+import pytest
+
+from agents import message_tool, session_tools
+from sessions_app import runs
+from sessions_app.models import TranscriptEntry
+from tests.workshop import Workshop, calls_of, said_in
+from tools_app import policies
+
+# Tool, its arguments, and the question to the database that hangs.
+ASKED = [
+    ("sessions_list", {}, session_tools, "_list"),
+    ("sessions_history", {"session_key": "agent:main:main"}, session_tools, "_history"),
+    ("session_status", {}, session_tools, "_facts"),
+    ("agents_list", {}, session_tools, "_agents"),
+    ("message", {"message": "never said"}, message_tool, "_addressee"),
+]
+each_tool = pytest.mark.parametrize(("name", "arguments", "module", "question"), ASKED, ids=[tool for tool, *_ in ASKED])
+
+
+@pytest.fixture
+def everything(database):
+    """Agent main may use every tool."""
+    policies.save_policy(scope="agent", subject="main", profile="full")
+
+
+@pytest.fixture
+def hanging(monkeypatch, module, question):
+    """A database that does not answer this question until the test ends."""
+    answers, asked = threading.Event(), threading.Event()
+    ask = getattr(module, question)
+
+    def slowly(*arguments):
+        asked.set()
+        answers.wait(20)
+        return ask(*arguments)
+
+    monkeypatch.setattr(module, question, slowly)
+    yield asked
+    answers.set()
+
+
+def wish(name: str, arguments: dict) -> str:
+    return f"[[tool={name} args={json.dumps(arguments)}]][[text=done]]"
+
+
+@each_tool
+async def test_a_call_can_be_aborted_half_way(workshop: Workshop, everything, hanging, eventually, name, arguments):
+    run_pk = workshop.send(wish(name, arguments))
+    await eventually(hanging.is_set)
+    runs.request_abort(user=workshop.user, session=workshop.session)
+    run = await workshop.ended(run_pk)
+    (row,) = calls_of(run)
+    assert (run.status, row.status, row.result["details"]) == ("aborted", "failed", {"code": "stopped"})
+    assert said_in(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
+
+
+@each_tool
+async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(
+    workshop: Workshop, everything, hanging, settings, name, arguments
+):
+    settings.TOOL_TIMEOUT_SECONDS = 0.1
+    run = await workshop.answer(wish(name, arguments))
+    (row,) = calls_of(run)
+    assert (run.status, row.status, row.result["details"]) == ("completed", "failed", {"code": "tool_timeout"})
+    assert said_in(run)[-1] == ("assistant", "done")
+    assert not TranscriptEntry.objects.filter(text__contains="never said", role="assistant").exists()
