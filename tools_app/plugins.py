@@ -12,7 +12,7 @@ shown with its error and left out: it never stops a process or a run. Only where
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -21,7 +21,7 @@ from django.db import transaction
 
 from clawsite.infra import clock
 from clawsite.infra.text import storable
-from tools_app.definition import TOOL_NAME, Execute, ToolEnv, ToolFactory
+from tools_app.definition import TOOL_NAME, ToolFactory
 from tools_app.mcp.servers import tell
 from tools_app.models import Plugin
 
@@ -123,7 +123,7 @@ def _load(name: str) -> Loaded:
         if not tools and not hooks:
             raise BadPlugin("it offers neither `tools` nor `before_tool_call`")
         _check(tools, hooks)
-        return Loaded(name, tuple(_guarded(tool, name) for tool in tools), tuple(hooks))
+        return Loaded(name, tuple(tools), tuple(hooks))
     except BadPlugin as bad:
         return Loaded(name, error=str(bad))
     except BaseException as error:  # whatever code of others raises at its import, sys.exit() included
@@ -147,16 +147,3 @@ def _check(tools: list[Any], hooks: list[Any]) -> None:
         names.add(tool.name)
     if not all(callable(hook) for hook in hooks):
         raise BadPlugin("`before_tool_call` has something that cannot be called")
-
-
-def _guarded(tool: ToolFactory, plugin: str) -> ToolFactory:
-    """A factory that fails declines: the run goes on without its tool."""
-
-    def make(env: ToolEnv) -> Execute[Any] | None:
-        try:
-            return tool.make(env)
-        except Exception:
-            log.exception("plugin %s could not make its tool %s", plugin, tool.name)
-            return None
-
-    return replace(tool, make=make)

@@ -96,10 +96,15 @@ def broken_tests(rules: PolicyRules) -> list[Broken]:
     return broken_among((test.as_expectation() for test in PolicyTest.objects.all()), rules)
 
 
-def next_number(expected_version: int | None) -> int:
-    """The number of the version to come. Holds every other change off until the caller's transaction ends."""
+def hold_changes() -> None:
+    """No other change of rules or tests until the caller's transaction ends."""
     # The first version is the lock, because it is there for good; SQLite's IMMEDIATE transactions need none.
     PolicyVersion.objects.select_for_update().order_by("number").first()
+
+
+def next_number(expected_version: int | None) -> int:
+    """The number of the version to come. Holds every other change off."""
+    hold_changes()
     number = current_rules().version
     if expected_version is not None and expected_version != number:
         raise Conflict(

@@ -11,8 +11,8 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
-from tools_app.models import PolicyTest, PolicyVersion
-from tools_app.policies import broken_tests, broken_words, current_rules
+from tools_app.models import PolicyTest
+from tools_app.policies import broken_tests, broken_words, current_rules, hold_changes
 from tools_app.policy.expectations import Broken, Expectation
 from tools_app.policy.layers import sender_key
 from tools_app.policy.matcher import normalise
@@ -42,7 +42,7 @@ def save_test(pk: int | None = None, **fields: Any) -> PolicyTest:
     wanted = normal_test(**fields)
     if faults := list(faults_of_test(wanted)):
         raise InvalidRequest(" ".join(fault.words for fault in faults))
-    _hold_changes()
+    hold_changes()
     test = PolicyTest.objects.filter(pk=pk).first() if pk else PolicyTest()
     if test is None:
         raise NotFound(_("there is no such test any more"))
@@ -97,8 +97,3 @@ def faults_of_test(test: Expectation) -> list[Finding]:
     if test.sender and not test.group:
         found.append(Finding("sender", _("a sender has rules of their own only in a group chat")))
     return found
-
-
-def _hold_changes() -> None:
-    """No version is published between our look at the rules and our commit: the same lock as in tools_app.policies."""
-    PolicyVersion.objects.select_for_update().order_by("number").first()

@@ -19,9 +19,9 @@ from clawsite.infra.errors import ClawError
 from clawsite.infra.text import storable
 from clawsite.routing.invocation import Invocation
 from sessions_app.invocations import Outcome
+from sessions_app.rule_words import NOT_OFFERED
 
 REFUSED = "tool_not_allowed"
-UNKNOWN_TOOL = "toolset"  # the layer of a name that no tool of the session has
 
 
 class InvokeBody(BaseModel):
@@ -74,7 +74,7 @@ def _answer(outcome: Outcome, run_id: str) -> JsonResponse:
         return JsonResponse({"ok": True, "runId": run_id, "result": outcome.result})
     status = 504 if outcome.code == "timeout" else 400
     if outcome.code == REFUSED:
-        status = 404 if outcome.layer == UNKNOWN_TOOL else 403
+        status = 404 if outcome.layer == NOT_OFFERED else 403
     return _error(status, outcome.code, outcome.words, layer=outcome.layer, run_id=run_id)
 
 

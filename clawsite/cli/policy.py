@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,12 @@ from clawsite.infra.errors import ClawError
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
-    from tools_app.policy.chain import Verdict
+    from tools_app.policy.chain import Step, Verdict
     from tools_app.policy.query import PolicyQuery, ToolFacts
 
 HELP = "Explain, export, import, test and restore the tool policy"
 EXAMPLES = """examples:
-  claw policy explain --agent main                                     every tool: kept or refused, and by what
+  claw policy explain --agent main                                     every tool: kept, refused or not offered, and why
   claw policy explain --agent support-bot --tool exec                  one tool, all nine layers
   claw policy explain --agent main --provider openai/gpt-5 --channel telegram --group -100123 --sender anna --json
   claw policy export > policy.yaml                                     the rules and tests in force; --version 12: older rules
@@ -73,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    from agents.effective import not_offered
     from tools_app.policies import current_rules
     from tools_app.policy.chain import evaluate
 
@@ -80,20 +81,33 @@ def _explain(options: argparse.Namespace) -> int:
     if options.tool:
         query = query.about(_named(options.tool, query))
     verdict = evaluate(query, rules)
+    declined = not_offered(query, owner_id=0)
+    missing = {name: declined[name] for name in verdict.kept if name in declined}
     if options.json:
-        print(json.dumps(_told(query, verdict, rules.version), ensure_ascii=False, indent=2))
+        print(json.dumps(_told(query, verdict, missing, rules.version), ensure_ascii=False, indent=2))
     elif options.tool:
         for name, steps in verdict.trace.items():
-            print(f"{name}: {verdict.explain(name)} (policy version {rules.version})")
+            print(harmless(f"{name}: {_why(name, verdict, missing)} (policy version {rules.version})"))
             _print_table((step.layer, WORDS[step.effect], step.rule, step.row) for step in steps)
     else:
-        refusals = ((name, verdict.refused_by(name)) for name in verdict.trace)
-        _print_table((name, "refused" if no else "kept", f"{no.layer}: {no.rule}" if no else "") for name, no in refusals)
+        _print_table(_line(name, verdict.refused_by(name), missing.get(name, "")) for name in verdict.trace)
         print(f"\n{len(verdict.kept)} of {len(verdict.trace)} tools are kept, by policy version {rules.version}.")
+        if missing:
+            print(f"{len(missing)} of them would not be offered, as far as the settings of this shell are those of the workers.")
     return 0
 
 
 WORDS = {"allow": "keeps", "deny": "REFUSES", "none": "-"}
+
+
+def _line(name: str, refused: "Step | None", missing: str) -> tuple[str, str, str]:
+    if refused:
+        return name, "refused", f"{refused.layer}: {refused.rule}"
+    return name, "not offered" if missing else "kept", missing
+
+
+def _why(name: str, verdict: "Verdict", missing: Mapping[str, str]) -> str:
+    return f"allowed, but not offered: {missing[name]}" if name in missing else verdict.explain(name)
 
 
 def _query(options: argparse.Namespace) -> "PolicyQuery":
@@ -130,13 +144,14 @@ def _named(tool: str, query: "PolicyQuery") -> list["ToolFacts"]:
     return found
 
 
-def _told(query: "PolicyQuery", verdict: "Verdict", version: int) -> dict[str, object]:
+def _told(query: "PolicyQuery", verdict: "Verdict", missing: Mapping[str, str], version: int) -> dict[str, object]:
     asked = {name: value for name, value in query.to_json().items() if name not in ("tools", "plugins")}
     tools = {
         name: {
             "kept": verdict.refused_by(name) is None,
             "refusedBy": refused.layer if (refused := verdict.refused_by(name)) else None,
-            "why": verdict.explain(name),
+            "notOffered": missing.get(name),
+            "why": _why(name, verdict, missing),
             "trace": [step.to_json() for step in steps],
         }
         for name, steps in verdict.trace.items()

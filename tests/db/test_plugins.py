@@ -7,7 +7,7 @@ import pytest
 
 from tests.plugin_maker import TOOLS, forget, install
 from tools_app import plugins, sources
-from tools_app.definition import Call, ToolEnv
+from tools_app.definition import Call, Declined, ToolEnv
 from tools_app.hooks import HookCall
 from tools_app.keeper import SourceKeeper
 from tools_app.models import McpServer, Plugin
@@ -128,8 +128,8 @@ def test_an_import_that_never_ends_is_left_behind(add, monkeypatch):
 def test_a_factory_that_fails_declines(add):
     code = TOOLS.format(tool="echo_word") + "\nmake = None\nimport dataclasses\n\ndef broken(env):\n    raise ValueError('no')\n"
     add("echo", code + "tools = [dataclasses.replace(tools[0], make=broken)]\n")
-    known = sources.known_tools()
-    assert known.tools["echo_word"].factory.create(env()) is None
+    with pytest.raises(Declined, match="it could not be made, see the log: `ValueError`"):
+        sources.known_tools().tools["echo_word"].factory.create(env())
 
 
 def test_hooks_of_enabled_plugins_are_collected(add):

@@ -10,9 +10,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.models import ToolCall
+from sessions_app.rule_words import NOT_OFFERED
 from tests.policies import policy_restored, recorded
 from tools_app import policies
-from tools_app.authorize import NOT_OFFERED
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_tests import save_test
@@ -283,5 +283,5 @@ def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such
     call = recorded(user, session_of(user), name="web_fetch")
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, query={}, verdict={})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
-    assert "not among the tools that this run was given" in page
+    assert "Not offered in this run" in page
     assert "It was not recorded." in page

@@ -17,7 +17,7 @@ DENY = {"layer": "global", "effect": "deny", "rule": "deny entry `read`"}
         ("finished", [NONE, ALLOW, NARROWER, NONE], {"allowed": True, "layer": "sandbox", "rule": NARROWER["rule"]}),
         ("started", [ALLOW, NONE], {"allowed": True, "why": "allowed by layer agent: allow entry `group:fs`"}),
         ("refused", [ALLOW, DENY], {"allowed": False, "layer": "global", "why": "refused by layer global: deny entry `read`"}),
-        ("refused", [], {"allowed": False, "layer": "toolset", "why": "it was not offered in this run"}),
+        ("refused", [], {"allowed": False, "layer": "toolset", "why": "not offered in this run"}),
     ],
 )
 def test_the_verdict_names_the_layer_that_decided(status, steps, expected):
