@@ -48,7 +48,13 @@ class InvokeBody(BaseModel):
 
 @csrf_exempt  # a token needs none; a cookie is checked by `caller`
 async def invoke_tool(request: HttpRequest) -> JsonResponse:
-    """200 {ok, result}; 400 for a failed tool or a wrong body, 403 refused and by which layer, 404 no such tool or session."""
+    """200 {ok, result}, or {ok: false, error: {type, message, layer?}} with one of these:
+
+    400 a failed tool or a wrong body   401 no good credential   403 refused, and by which layer; or the scope is missing
+    404 no such tool or session, or the tool is not offered here   409 the same key with another body
+    429 too many unfinished runs or failed attempts   503 it would work later   504 not ended in time
+    429 and 503 say with Retry-After when to try again, if it is known.
+    """
     if request.method != "POST":
         return _error(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
     try:
