@@ -1,20 +1,17 @@
 """`claw policy`: which tools an agent gets and why; the policy as a file; its tests; the way back. On the database itself."""
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawsite.cli.command import CommandFailed, load_django
-from clawsite.cli.printing import harmless
+from clawsite.cli.printing import harmless, print_table
 from clawsite.infra.errors import ClawError
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
-    from tools_app.policy.chain import Step, Verdict
-    from tools_app.policy.query import PolicyQuery, ToolFacts
 
 HELP = "Explain, export, import, test and restore the tool policy"
 EXAMPLES = """examples:
@@ -73,90 +70,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from agents.effective import not_offered
-    from tools_app.policies import current_rules
-    from tools_app.policy.chain import evaluate
+    from clawsite.cli.policy_explain import explain
 
-    rules, query = current_rules(), _query(options)
-    if options.tool:
-        query = query.about(_named(options.tool, query))
-    verdict = evaluate(query, rules)
-    declined = not_offered(query, owner_id=0)
-    missing = {name: declined[name] for name in verdict.kept if name in declined}
-    if options.json:
-        print(json.dumps(_told(query, verdict, missing, rules.version), ensure_ascii=False, indent=2))
-    elif options.tool:
-        for name, steps in verdict.trace.items():
-            print(harmless(f"{name}: {_why(name, verdict, missing)} (policy version {rules.version})"))
-            _print_table((step.layer, WORDS[step.effect], step.rule, step.row) for step in steps)
-    else:
-        _print_table(_line(name, verdict.refused_by(name), missing.get(name, "")) for name in verdict.trace)
-        print(f"\n{len(verdict.kept)} of {len(verdict.trace)} tools are kept, by policy version {rules.version}.")
-        if missing:
-            print(f"{len(missing)} of them would not be offered, as far as the settings of this shell are those of the workers.")
-    return 0
-
-
-WORDS = {"allow": "keeps", "deny": "REFUSES", "none": "-"}
-
-
-def _line(name: str, refused: "Step | None", missing: str) -> tuple[str, str, str]:
-    if refused:
-        return name, "refused", f"{refused.layer}: {refused.rule}"
-    return name, "not offered" if missing else "kept", missing
-
-
-def _why(name: str, verdict: "Verdict", missing: Mapping[str, str]) -> str:
-    return f"allowed, but not offered: {missing[name]}" if name in missing else verdict.explain(name)
-
-
-def _query(options: argparse.Namespace) -> "PolicyQuery":
-    from tools_app.policy.query import PolicyQuery, Sender
-    from tools_app.policy_vocabulary import about_all_tools
-
-    provider, _slash, model = options.provider.lower().partition("/")
-    return about_all_tools(
-        PolicyQuery(
-            options.agent.lower(),
-            is_owner=not options.not_owner,
-            is_subagent=options.subagent,
-            provider=provider,
-            model=model,
-            channel=options.channel.lower(),
-            group=options.group,
-            sender=Sender(id=options.sender),
-            sandboxed=options.sandboxed,
-        )
-    )
-
-
-def _named(tool: str, query: "PolicyQuery") -> list["ToolFacts"]:
-    from difflib import get_close_matches
-
-    from tools_app.policy.matcher import normalise
-
-    wanted = normalise(tool)
-    found = [facts for facts in query.tools if facts.name.lower() == wanted]
-    if not found:
-        near = get_close_matches(wanted, [facts.name for facts in query.tools], 3)
-        hint = f"; did you mean {', '.join(near)}?" if near else "; `claw policy explain --agent …` lists all"
-        raise CommandFailed(f"there is no tool {tool!r}{hint}")
-    return found
-
-
-def _told(query: "PolicyQuery", verdict: "Verdict", missing: Mapping[str, str], version: int) -> dict[str, object]:
-    asked = {name: value for name, value in query.to_json().items() if name not in ("tools", "plugins")}
-    tools = {
-        name: {
-            "kept": verdict.refused_by(name) is None,
-            "refusedBy": refused.layer if (refused := verdict.refused_by(name)) else None,
-            "notOffered": missing.get(name),
-            "why": _why(name, verdict, missing),
-            "trace": [step.to_json() for step in steps],
-        }
-        for name, steps in verdict.trace.items()
-    }
-    return {"policyVersion": version, "query": asked, "tools": tools}
+    return explain(options)
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -212,7 +128,7 @@ def _versions(options: argparse.Namespace) -> int:
     from tools_app.models import PolicyVersion
 
     found = PolicyVersion.objects.select_related("changed_by")
-    _print_table(
+    print_table(
         (
             str(each.number),
             f"{each.created_at:%Y-%m-%d %H:%M}",
@@ -261,14 +177,6 @@ def _text(name: str) -> str:
         return sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandFailed(f"cannot read {name}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
-
-
-def _print_table(rows: Iterable[tuple[str, ...]]) -> None:
-    """Columns of equal width, as wide as needed."""
-    lines = [tuple(harmless(cell) for cell in row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
