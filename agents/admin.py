@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.admin_form import AgentForm, AgentToolsForm
+from agents.effective import not_offered
 from agents.models import MAIN, Agent
 from agents.providers.base import ProviderError
 from agents.providers.catalog import resolve_model
@@ -119,21 +120,27 @@ class AgentAdmin(ClawAdmin):
 
     @admin.display(description=gettext_lazy("What it may use now"))
     def effective_tools(self, agent: Agent) -> str:
-        """What the nine layers leave of the installed tools for the owner of a session, and who refused the rest."""
+        """What the nine layers leave of the installed tools for the owner of a session, and why the rest is missing."""
         if not agent.slug:
             return _("Shown once the agent is saved.")
         rules = policies.current_rules()
         known = known_tools()
         facts = [each.facts for each in known.tools.values()]
-        verdict = evaluate(PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names).about(facts), rules)
+        query = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names).about(facts)
+        verdict, missing = evaluate(query, rules), not_offered(query, owner_id=0)
         lines = []
         for tool in sorted(facts, key=lambda each: (each.groups, each.name)):
             step = verdict.refused_by(tool.name)
-            told = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": rule_words(step.rule)} if step else ""
-            word, mark = (_("refused"), "refused") if step else (_("allowed"), "allowed")
+            if step:
+                told = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": rule_words(step.rule)}
+                word, mark = _("refused"), "refused"
+            elif reason := missing.get(tool.name, ""):
+                told, word, mark = rule_words(reason), _("allowed, but not offered"), "missing"
+            else:
+                told, word, mark = "", _("allowed"), "allowed"
             lines.append((mark, tool.name, tool.plugin or tool.groups[0], word, told))
         body = format_html_join("", '<tr class="{}"><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>', lines)
-        head = (_("Tool"), _("Group"), _("Verdict"), _("Refused by"))
+        head = (_("Tool"), _("Group"), _("Verdict"), _("Why"))
         titles = format_html_join("", '<th scope="col">{}</th>', ((each,) for each in head))
         note = _("Policy version %d, for somebody talking to the agent in a session of their own.") % rules.version
         return format_html('<table class="tools"><thead><tr>{}</tr></thead><tbody>{}</tbody></table><p>{}</p>', titles, body, note)

@@ -1,24 +1,27 @@
-"""Which tools the next run of a session would have, and why not the others: the runner's own question, asked without a run."""
+"""Which tools a run would have, and why not the others: asked without one, of a session or of the policy's own question."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agents import selectors
 from agents.models import Agent
-from agents.providers.base import ProviderError
+from agents.occasion import Occasion
 from agents.providers.catalog import resolve_model
 from agents.providers.prices import takes_images
-from agents.workspace import workspace_of
+from agents.workspace import place_of, workspace_of
 from clawsite.accounts.models import User
-from sessions_app.keys import parse_key
-from sessions_app.models import Session
+from sessions_app.models import Run, Session
 from tools_app.definition import ToolEnv
 from tools_app.policies import current_rules
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.registry import Registry
 from tools_app.sources import known_tools
-from tools_app.toolset import Toolset, build_toolset
+from tools_app.toolset import Toolset
+
+NOT_HERE = "this version does not have it yet"
+SOMEBODY_ELSE = -1  # no account has this number
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,37 +34,53 @@ class Effective:
 
 def effective_tools(user: User, session: Session) -> Effective:
     """For a message of this user in this session now. Reads only, apart from making the workspace's directory."""
-    agent = selectors.find_agent(session.agent)
-    provider, model = _model_of(agent, session)
-    env = ToolEnv(
+    agent, rules, known = selectors.find_agent(session.agent), current_rules(), known_tools()
+    occasion = Occasion(
+        agent=agent,
+        model=resolve_model(selectors.model_of(agent, session.model), os.environ, will_be_asked=False),
         workspace=workspace_of(agent, session.owner_id),
-        agent=agent.slug,
-        owner_id=session.owner_id,
-        session_id=str(session.pk),
+        session_id=session.pk,
         session_key=session.key,
-        run_pk=0,  # as in a run: some tools have no place outside of one
-        model=f"{provider}/{model}",
-        takes_images=takes_images(f"{provider}/{model}"),
+        session_owner_id=session.owner_id,
         sender_id=user.pk,
+        sender=_known_as(user, session),
     )
-    key, rules, known = parse_key(session.key), current_rules(), known_tools()
-    query = PolicyQuery(
+    return Effective(agent, occasion.toolset(rules, known), rules, known)
+
+
+def _known_as(user: User, session: Session) -> Mapping[str, str]:
+    """What the channel called them when they last wrote here; a page or a program has no such names."""
+    last = Run.objects.filter(session=session, owner=user).order_by("-pk").values_list("options", flat=True).first()
+    names: Mapping[str, str] = (last or {}).get("sender", {})
+    return names
+
+
+def not_offered(query: PolicyQuery, owner_id: int) -> dict[str, str]:
+    """Which of the tools that a question is about would be missing whatever the policy says, and why.
+
+    The question may leave the model open: then it is the agent's own. Nothing is made, no directory either.
+    """
+    known, names = known_tools(), [facts.name for facts in query.tools]
+    _made, declined = known.create([name for name in names if name in known.tools], _supposed(query, owner_id))
+    return declined | {name: NOT_HERE for name in names if name not in known.tools}
+
+
+def _supposed(query: PolicyQuery, owner_id: int) -> ToolEnv:
+    """A run of which no more is known than the question says."""
+    agent = Agent.objects.filter(slug=query.agent).first() or Agent(slug=query.agent)
+    if query.provider:
+        model = f"{query.provider}/{query.model or '*'}"
+    else:
+        model = resolve_model(selectors.model_of(agent), os.environ, will_be_asked=False).display
+    where = f"{query.channel}:group:{query.group}" if query.group else "main"
+    return ToolEnv(
+        workspace=place_of(agent, owner_id),
         agent=agent.slug,
-        is_owner=user.pk == session.owner_id,
-        is_subagent=key.is_subagent,
-        provider=provider,
+        owner_id=owner_id,
+        session_id="",
+        session_key=f"agent:{agent.slug}:{'subagent:supposed' if query.is_subagent else where}",
+        run_pk=0,
         model=model,
-        channel=key.channel,
-        group=key.group,
+        takes_images=takes_images(model),
+        sender_id=owner_id if query.is_owner else SOMEBODY_ELSE,
     )
-    return Effective(agent, build_toolset(env, query, rules, known), rules, known)
-
-
-def _model_of(agent: Agent, session: Session) -> tuple[str, str]:
-    wanted = selectors.model_of(agent, session.model)
-    try:
-        resolved = resolve_model(wanted, os.environ)
-    except ProviderError:  # it has no credentials now; which tools go with it can be said all the same
-        provider, _slash, model = wanted.partition("/")
-        return provider, model
-    return resolved.provider, resolved.model

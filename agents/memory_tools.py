@@ -16,8 +16,8 @@ from agents.answers import how_many_fit, refusals_in_words
 from agents.memory_index import Hit
 from clawsite.infra import db
 from tools_app.builtin.fs import text_of
-from tools_app.builtin.workspace import Workspace
-from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.builtin.workspace import Workspace, root_of
+from tools_app.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
 from tools_app.results import json_result
 
 MOST_TOLD = 10  # notes that are left out, by name
@@ -31,13 +31,17 @@ class SearchArgs(ToolArgs):
     min_score: float = Field(0.1, ge=0, le=1, description="Leave out places that fit less, from 0 to 1 for all words of the query")
 
 
+def _root_of_notes(env: ToolEnv) -> Path:
+    if env.sender_id != env.owner_id:  # what they note down comes from conversations of their own, too
+        raise Declined("notes are read for the owner of the session only")
+    return root_of(env)
+
+
 @tool("memory_search", group="memory", args=SearchArgs, read_only=True, idempotent=True)
-def make_memory_search(env: ToolEnv) -> Execute[SearchArgs] | None:
+def make_memory_search(env: ToolEnv) -> Execute[SearchArgs]:
     """Search your notes: MEMORY.md and memory/**/*.md in the workspace. Do so before you answer about earlier work, decisions,
     dates, people or preferences. Shows the places that fit best; `memory_get` shows the lines around them."""
-    if env.workspace is None or env.sender_id != env.owner_id:  # notes are the owner's, also from conversations of their own
-        return None
-    root = env.workspace
+    root = _root_of_notes(env)
 
     async def memory_search(args: SearchArgs, call: Call) -> ToolResult:
         with refusals_in_words():
@@ -106,11 +110,9 @@ class GetArgs(ToolArgs):
 
 
 @tool("memory_get", group="memory", args=GetArgs, read_only=True, idempotent=True)
-def make_memory_get(env: ToolEnv) -> Execute[GetArgs] | None:
+def make_memory_get(env: ToolEnv) -> Execute[GetArgs]:
     """Show lines of one of your notes: MEMORY.md or a file below memory/. For other files use `read`."""
-    if env.workspace is None or env.sender_id != env.owner_id:  # notes are the owner's, also from conversations of their own
-        return None
-    workspace = Workspace(env.workspace)
+    workspace = Workspace(_root_of_notes(env))
 
     async def memory_get(args: GetArgs, call: Call) -> ToolResult:
         return json_result(await asyncio.to_thread(_lines, workspace, args))

@@ -17,7 +17,7 @@ from clawsite.infra import db
 from sessions_app import outbox
 from sessions_app.models import Session
 from sessions_app.sessions import inject_message
-from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
 from tools_app.results import json_result
 
 
@@ -28,11 +28,11 @@ class MessageArgs(ToolArgs):
 
 
 @tool("message", group="messaging", args=MessageArgs)
-def make_message(env: ToolEnv) -> Execute[MessageArgs] | None:
+def make_message(env: ToolEnv) -> Execute[MessageArgs]:
     """Say something to the person right away, in this conversation or in another of their sessions. It starts no agent there:
     to ask another agent, use `sessions_send`. Your final answer is delivered anyway: do not send it twice."""
     if env.run_pk is None:
-        return None  # nobody's turn in any conversation: there is nowhere to speak from
+        raise Declined("there is nowhere to speak from outside of a run")
 
     async def message(args: MessageArgs, call: Call) -> ToolResult:
         target = await db.read(_addressee, env, args.target)

@@ -11,24 +11,22 @@ from agents import selectors
 from agents.attached import NOTHING, Brought, gather, shown_by_tool
 from agents.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.models import Agent
+from agents.occasion import Occasion
 from agents.prompts import system_prompt
 from agents.providers.base import ModelProvider, ModelRequest, ToolSpec
 from agents.providers.catalog import ResolvedModel, open_provider, resolve_model
 from agents.providers.prices import takes_images
 from agents.workspace import workspace_of
 from clawsite.infra import db
-from sessions_app.keys import parse_key
 from sessions_app.prompt_content import attachment_ids
 from sessions_app.queue import Claimed
 from sessions_app.transcript import PastEntry, model_history
-from tools_app.definition import ToolEnv
 from tools_app.hooks import PluginHook
 from tools_app.policies import current_rules
-from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules
 from tools_app.registry import Registry
 from tools_app.sources import tools_and_hooks
-from tools_app.toolset import Toolset, build_toolset
+from tools_app.toolset import Toolset
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +46,23 @@ async def prepare(claimed: Claimed) -> RunPlan:
     """Gather what the run needs; NotFound when its agent is gone, ProviderError when its model cannot be used."""
     agent, workspace, offer, entries = await db.read(_load, claimed)
     # 1 resolve model, 2 choose credentials
-    model = resolve_model(selectors.model_of(agent, claimed.options.get("model", ""), claimed.session_model), os.environ)
+    wanted = selectors.model_of(agent, claimed.options.get("model", ""), claimed.session_model)
+    invoked = _invoked(claimed)
+    model = resolve_model(wanted, os.environ, will_be_asked=invoked is None)
     # 3 take the session: done by the claim, whose lease every later write names
     # 4 build tools
-    env = ToolEnv(
+    occasion = Occasion(
+        agent=agent,
+        model=model,
         workspace=workspace,
-        agent=agent.slug,
-        owner_id=claimed.session_owner_id,
-        session_id=str(claimed.session_id),
+        session_id=claimed.session_id,
         session_key=claimed.session_key,
-        run_pk=claimed.pk,
-        model=model.display,
-        takes_images=takes_images(model.display),
+        session_owner_id=claimed.session_owner_id,
         sender_id=claimed.owner_id,
+        sender=claimed.options.get("sender", {}),
+        run_pk=claimed.pk,
     )
-    toolset = build_toolset(env, policy_query(claimed, agent, model), offer.rules, offer.known)
+    toolset = occasion.toolset(offer.rules, offer.known)
     # 5 load history
     brought = await gather(claimed, entries, workspace, takes_images=takes_images(model.display))
     history = tuple(message_of(entry, brought) for entry in entries)
@@ -77,7 +77,7 @@ async def prepare(claimed: Claimed) -> RunPlan:
     )
     provider = open_provider(model, raw_log=settings.RAW_STREAM_LOG)
     timeout = claimed.timeout_seconds or agent.run_timeout_seconds or settings.RUN_TIMEOUT_SECONDS
-    return RunPlan(agent, model, provider, toolset, history, timeout, request, offer.hooks, _invoked(claimed))
+    return RunPlan(agent, model, provider, toolset, history, timeout, request, offer.hooks, invoked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +99,6 @@ def _load(claimed: Claimed) -> tuple[Agent, Path, Offer, Sequence[PastEntry]]:
 def _invoked(claimed: Claimed) -> ToolCallAsked | None:
     wish = claimed.options.get("invoke")
     return ToolCallAsked(f"invoke_{claimed.pk}", wish["name"], wish["args"]) if wish else None
-
-
-def policy_query(claimed: Claimed, agent: Agent, model: ResolvedModel) -> PolicyQuery:
-    """Who asks, where, and with which model: what the nine layers are asked about every tool of the run."""
-    key = parse_key(claimed.session_key)
-    return PolicyQuery(
-        agent=agent.slug,
-        is_owner=claimed.owner_id == claimed.session_owner_id,
-        is_subagent=key.is_subagent,
-        provider=model.provider,
-        model=model.model,
-        channel=key.channel,
-        group=key.group,
-        sender=Sender(**claimed.options.get("sender", {})),
-    )
 
 
 def message_of(entry: PastEntry, brought: Brought = NOTHING) -> Message:

@@ -33,7 +33,7 @@ class SendArgs(ToolArgs):
 
 
 @tool("sessions_send", group="sessions", args=SendArgs, timeout_s=LONGEST_WAIT_S + 30)
-def make_sessions_send(env: ToolEnv) -> Execute[SendArgs] | None:
+def make_sessions_send(env: ToolEnv) -> Execute[SendArgs]:
     """Send a message to another session of the person you work for; its agent takes it up and its answer comes back.
     `status` is ok with a `reply`; accepted when you did not wait; timeout when there is no answer yet, which then goes to that
     session only; or error. Name the session by `session_key` or by `label`. At most 5 messages may answer each other."""

@@ -32,7 +32,7 @@ class ListArgs(ToolArgs):
 
 
 @tool("sessions_list", group="sessions", args=ListArgs, read_only=True, idempotent=True, polls=True)
-def make_sessions_list(env: ToolEnv) -> Execute[ListArgs] | None:
+def make_sessions_list(env: ToolEnv) -> Execute[ListArgs]:
     """List the sessions of the person you work for, last used first, with the key under which other tools know them.
     In a conversation that is shared with others, only sessions that all of them may see are listed."""
 
@@ -105,7 +105,7 @@ class HistoryArgs(ToolArgs):
 
 
 @tool("sessions_history", group="sessions", args=HistoryArgs, read_only=True, idempotent=True, polls=True)
-def make_sessions_history(env: ToolEnv) -> Execute[HistoryArgs] | None:
+def make_sessions_history(env: ToolEnv) -> Execute[HistoryArgs]:
     """Show the last messages of a session, oldest first. Long messages are cut; when there are older ones, it says so."""
 
     async def sessions_history(args: HistoryArgs, call: Call) -> ToolResult:
@@ -149,7 +149,7 @@ class StatusArgs(ToolArgs):
 
 
 @tool("session_status", group="sessions", args=StatusArgs, read_only=True, idempotent=True, polls=True)
-def make_session_status(env: ToolEnv) -> Execute[StatusArgs] | None:
+def make_session_status(env: ToolEnv) -> Execute[StatusArgs]:
     """Show facts about this session or another one: its key, model, messages, tokens and cost so far."""
 
     async def session_status(args: StatusArgs, call: Call) -> ToolResult:
@@ -188,7 +188,7 @@ class AgentsArgs(ToolArgs):
 
 
 @tool("agents_list", args=AgentsArgs, read_only=True, idempotent=True, polls=True)
-def make_agents_list(env: ToolEnv) -> Execute[AgentsArgs] | None:
+def make_agents_list(env: ToolEnv) -> Execute[AgentsArgs]:
     """List the agents of this installation. Sessions with them have keys such as `agent:<id>:main`."""
 
     async def agents_list(args: AgentsArgs, call: Call) -> ToolResult:

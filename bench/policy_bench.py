@@ -74,11 +74,10 @@ class Scene:
         ToolPolicy.objects.bulk_create([ToolPolicy(**row.to_json()) for row in written.rows])
         PolicyVersion.objects.create(number=2, created_at=clock.now(), snapshot=written.snapshot())
         self.env = ToolEnv(workspace, AGENT, 1, "s", f"agent:{AGENT}:telegram:group:-1")
-        ours = [each for each in installed().tools.values() if each.factory.create(self.env)]
         schema = {"type": "object", "properties": {"text": {"type": "string"}}}
         told = [
             {"name": f"do_{number}", "title": "", "description": "Do something.", "inputSchema": schema}
-            for number in range(TOOLS - len(ours))
+            for number in range(TOOLS - len(installed().tools))
         ]
         McpServer.objects.create(name=SERVER, enabled=True, tools=told, listing="1")
         self.asked = PolicyQuery(
@@ -116,8 +115,8 @@ class Scene:
 
         def plain_tool_set() -> Any:
             rules = PolicyRules(2, tuple(policy.as_rule() for policy in ToolPolicy.objects.all()))
-            made = {name: tool for name, each in known_tools().tools.items() if (tool := each.factory.create(self.env))}
-            return [made[name].spec() for name in naive_policy.kept(self.query, rules)]
+            made, _declined = known_tools().create(naive_policy.kept(self.query, rules), self.env)
+            return [tool.spec() for tool in made.values()]
 
         return {
             "evaluate": lambda: evaluate(self.query, self.rules).kept,

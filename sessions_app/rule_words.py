@@ -1,4 +1,4 @@
-"""Stored verdicts and their rules in the reader's language. tools_app.policy writes them, in English, into the trace of a call."""
+"""Verdicts, their rules and why a tool is not offered, in the reader's language. Whoever decides writes them in English."""
 
 import re
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+NOT_OFFERED = "toolset"  # stands in the place of a layer where none has refused, and the run has no such tool
 WITH_NAME = {
     "deny entry": gettext_lazy("deny entry `%s`"),
     "allow entry": gettext_lazy("allow entry `%s`"),
@@ -14,6 +15,8 @@ WITH_NAME = {
     "profile": gettext_lazy("profile `%s`"),
     "default profile": gettext_lazy("default profile `%s`"),
     "unknown profile": gettext_lazy("unknown profile `%s`"),
+    "images cannot be shown to the model": gettext_lazy("images cannot be shown to the model `%s`"),
+    "made for models of OpenAI, and this one is": gettext_lazy("made for models of OpenAI, and this one is `%s`"),
 }
 PLAIN = {
     "no limit": gettext_lazy("no limit"),
@@ -24,6 +27,22 @@ PLAIN = {
     "subagent list": gettext_lazy("subagent list"),
     "sandbox list": gettext_lazy("sandbox list"),
     "allow list ignored, as it names only plugins": gettext_lazy("allow list ignored, as it names only plugins"),
+    "there is no such tool in this run": gettext_lazy("there is no such tool in this run"),
+    "the policy refused it when this run began": gettext_lazy("the policy refused it when this run began"),
+    "there is no workspace": gettext_lazy("there is no workspace"),
+    "there is nowhere to speak from outside of a run": gettext_lazy("there is nowhere to speak from outside of a run"),
+    "notes are read for the owner of the session only": gettext_lazy("notes are read for the owner of the session only"),
+    "no search engine is configured": gettext_lazy("no search engine is configured"),
+    "set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY": gettext_lazy("set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"),
+    "CLAWSITE_SEARCH_PROVIDER names an unknown search engine": gettext_lazy(
+        "CLAWSITE_SEARCH_PROVIDER names an unknown search engine"
+    ),
+    "CLAWSITE_SEARCH_PROVIDER names a search engine that is not configured": gettext_lazy(
+        "CLAWSITE_SEARCH_PROVIDER names a search engine that is not configured"
+    ),
+    "it could not be made, see the log": gettext_lazy("it could not be made, see the log"),
+    "its factory returns nothing that could be called": gettext_lazy("its factory returns nothing that could be called"),
+    "this version does not have it yet": gettext_lazy("this version does not have it yet"),
 }
 
 
@@ -44,6 +63,8 @@ def decision_words(verdict: Mapping[str, Any]) -> str:
     """The sentence of sessions_app.verdicts.verdict_of, which is for programs, in the reader's language."""
     if "rule" not in verdict:
         return _("allowed: no layer refuses it") if verdict["allowed"] else _("not offered in this run")
+    if verdict["layer"] == NOT_OFFERED:
+        return _("not offered in this run: %(rule)s") % {"rule": rule_words(verdict["rule"])}
     if verdict["allowed"]:
         return _("allowed by layer %(layer)s: %(rule)s") % {"layer": verdict["layer"], "rule": rule_words(verdict["rule"])}
     return _("refused by layer %(layer)s: %(rule)s") % {"layer": verdict["layer"], "rule": rule_words(verdict["rule"])}

@@ -16,7 +16,9 @@ def verdict_of(call: Mapping[str, Any]) -> dict[str, Any]:
         return {"allowed": True, "layer": allowed["layer"], "rule": allowed["rule"], "why": why}
     refused = next((step for step in _steps(call["verdict"], call["name"]) if step["effect"] == "deny"), None)
     if refused is None:
-        return {"allowed": False, "layer": call["refused_by"], "why": "it was not offered in this run"}
+        rule = call["verdict"].get("not_offered", "")  # nothing is known of calls older than this field
+        why = f"not offered in this run: {rule}" if rule else "not offered in this run"
+        return {"allowed": False, "layer": call["refused_by"], **({"rule": rule} if rule else {}), "why": why}
     why = f"refused by layer {refused['layer']}: {refused['rule']}"
     return {"allowed": False, "layer": refused["layer"], "rule": refused["rule"], "why": why}
 

@@ -16,13 +16,15 @@ from clawsite.infra.admin_base import Around, Page, ReadOnlyAdmin
 from clawsite.infra.admin_display import EMPTY, link_column, link_to
 from sessions_app.models import ToolCall
 from tools_app import policies, policy_tests
-from tools_app.admin_entries import split_entries
-from tools_app.admin_forms import PolicyTestForm, ToolPolicyForm
+from tools_app.admin_forms import ToolPolicyForm
 from tools_app.admin_served import ServedAdmin
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import LISTS, PLACE
-from tools_app.policy_checks import faults_of, normal_form, warnings_of
+from tools_app.policy_checks import faults_of, normal_form, split_entries, warnings_of
+from tools_app.policy_test_form import PolicyTestForm
+
+SEEN = "seen"  # the version somebody had before them when they began to delete
 
 
 def _editor(request: HttpRequest) -> User:
@@ -79,8 +81,21 @@ class ToolPolicyAdmin(ServedAdmin):
         for doubt in doubts:
             self.message_user(request, doubt.words, messages.WARNING)
 
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """What the person had before them travels in the address, because the question whether to delete has no field of ours."""
+        if request.method == "GET" and SEEN not in request.GET:
+            asked = request.GET.copy()
+            asked[SEEN] = str(policies.current_rules().version)
+            return redirect(f"{request.path}?{asked.urlencode()}")
+        return super().delete_view(request, object_id, extra_context)
+
     def delete_model(self, request: HttpRequest, obj: ToolPolicy) -> None:
-        policies.delete_policy(**{name: getattr(obj, name) for name in PLACE}, changed_by=_editor(request))
+        seen = request.GET.get(SEEN, "")[:9]
+        policies.delete_policy(
+            **{name: getattr(obj, name) for name in PLACE},
+            changed_by=_editor(request),
+            expected_version=int(seen) if seen.isdecimal() else None,
+        )
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ToolPolicy]) -> None:
         for policy in queryset:

@@ -1,11 +1,11 @@
 """The field with one policy entry a line, as the admin's forms have it: tools, groups and plugins are suggested while one types."""
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.utils.html import format_html, format_html_join
 
+from tools_app.policy_checks import split_entries
 from tools_app.policy_vocabulary import entry_words
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
@@ -40,7 +40,3 @@ class EntriesField(forms.CharField):
 
     def clean(self, value: Any) -> list[str]:
         return split_entries(super().clean(value))
-
-
-def split_entries(text: str) -> list[str]:
-    return [entry for entry in re.split(r"[\s,]+", text) if entry]

@@ -1,4 +1,4 @@
-"""The forms of policies and policy tests in the admin. They refuse what the services would refuse, beside the field it is about."""
+"""The form of a policy in the admin. It refuses what the service would refuse, beside the field it is about."""
 
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
@@ -12,22 +12,19 @@ from django.utils.translation import gettext_lazy
 
 from tools_app import policies
 from tools_app.admin_entries import EntriesField
-from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
+from tools_app.models import PolicyVersion, ToolPolicy
 from tools_app.policy.catalog import PROFILES
-from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import LISTS, PLACE, RuleRow
 from tools_app.policy_checks import faults_of, normal_form
-from tools_app.policy_tests import faults_of_test, normal_test, why_broken
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.forms import Select
 
     PolicyModelForm = forms.ModelForm[ToolPolicy]
-    PolicyTestModelForm = forms.ModelForm[PolicyTest]
 else:
     from unfold.widgets import UnfoldAdminSelectWidget as Select
 
-    PolicyModelForm = PolicyTestModelForm = forms.ModelForm
+    PolicyModelForm = forms.ModelForm
 
 FINDINGS = "admin:tools_app_toolpolicy_findings"
 # Also what a stylesheet goes by: a field is hidden where its scope has none and it shows its example.
@@ -107,20 +104,3 @@ class ToolPolicyForm(PolicyModelForm):
     def _check_tests(self, rule: RuleRow) -> None:
         for fault in policies.broken_tests(policies.current_rules().with_row(rule)):
             self.add_error(None, policies.broken_words(fault))
-
-
-class PolicyTestForm(PolicyTestModelForm):
-    class Meta:
-        model = PolicyTest
-        fields = [*Expectation.WORDS, *Expectation.FLAGS]
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or self.cleaned_data
-        if self.errors:
-            return cleaned
-        test = normal_test(**cleaned)
-        for fault in faults_of_test(test):
-            self.add_error(fault.field, fault.words)
-        if not self.errors and (why := why_broken(test)):
-            self.add_error(None, why)
-        return cleaned

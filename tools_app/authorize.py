@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import InitVar, dataclass
 from typing import Any, Literal
 
+from sessions_app.rule_words import NOT_OFFERED
 from tools_app.definition import CallRef, Tool, ToolResult, text_result
 from tools_app.policy.chain import evaluate
 from tools_app.policy.rules import PolicyRules
 from tools_app.toolset import Toolset
 
 _DOOR = object()
-NOT_OFFERED = "toolset"  # said instead of a layer when the name is not, or not any more, among the tools of the run
 NOTHING: Mapping[str, str] = {}
 NAME_SHOWN = 128  # characters of a name that the model made up
 
@@ -68,9 +68,11 @@ def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules, 
         layer, rule = NOT_OFFERED, gone[call.name]
     elif refused := verdict.refused_by(call.name):
         layer, rule = refused.layer, refused.rule
+    elif call.name in toolset.declined:
+        layer, rule = NOT_OFFERED, toolset.declined[call.name]
     elif tool is None:
         # Allowed since the run began. The model was not shown it, so it acts on a guess.
-        layer, rule = NOT_OFFERED, "it was not offered when this run began"
+        layer, rule = NOT_OFFERED, "the policy refused it when this run began"
     permit = None
     if tool and not layer:
         # A copy: what runs is what was judged, whatever happens to the caller's dict meanwhile.
@@ -81,7 +83,8 @@ def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules, 
         rule=rule,
         reason=_refusal(call, layer, rule, toolset, gone) if layer else "allowed: no layer refuses it",
         query=query.to_json(),
-        verdict=verdict.to_json(),
+        # No layer has said it, so the trace does not hold it.
+        verdict=verdict.to_json() | ({"not_offered": rule} if layer == NOT_OFFERED else {}),
         policy_version=rules.version,
         permit=permit,
     )
@@ -89,5 +92,5 @@ def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules, 
 
 def _refusal(call: CallRef, layer: str, rule: str, toolset: Toolset, gone: Mapping[str, str]) -> str:
     offered = ", ".join(f"`{name}`" for name in toolset.tools if name not in gone) or "none"
-    refused = f"`{call.name[:NAME_SHOWN]}` was refused by layer {layer}: {rule}"
-    return f"tool_not_allowed: {refused}. It did not run. Tools you may use: {offered}."
+    refused = "is not offered in this run" if layer == NOT_OFFERED else f"was refused by layer {layer}"
+    return f"tool_not_allowed: `{call.name[:NAME_SHOWN]}` {refused}: {rule}. It did not run. Tools you may use: {offered}."

@@ -3,8 +3,10 @@
 A tool is written as a factory that closes over the run's `ToolEnv`; its docstring is what the model reads:
 
     @tool("read", group="fs", args=ReadArgs, read_only=True)
-    def make_read(env: ToolEnv) -> Execute[ReadArgs] | None:
+    def make_read(env: ToolEnv) -> Execute[ReadArgs]:
         '''Show part of a text file from the workspace.'''
+
+A factory whose tool has no place in the run raises `Declined`, which says why.
 """
 
 import asyncio
@@ -30,6 +32,14 @@ TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 class ToolFailed(Exception):
     """The tool could not do it. The message goes to the model, so it says what to do instead."""
+
+
+class Declined(Exception):
+    """A factory's tool has no place in this run. The message says why and, if something can be done about it, what.
+
+    People read it where they look for the tool, in their language if sessions_app.rule_words knows the words; so does a model
+    that asks for the tool all the same.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ToolEnv:
-    """For whom and where the tools of a run work. A run without a workspace gets no file tools."""
+    """For whom and where the tools of a run work. Without a workspace there are no file tools."""
 
     workspace: Path | None
     agent: str
@@ -152,7 +162,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolFactory:
-    """A declared tool. `create` makes it for one run, or gives None when it has no place there.
+    """A declared tool. `create` makes it for one run; Declined says why it has no place there.
 
     `idempotent` promises that doing it twice is as good as once: after a time-out it is tried once more. `polls` says that
     asking the same again and again is its use, so that the loop guard has more patience. Without `timeout_s` it has the
@@ -165,21 +175,23 @@ class ToolFactory:
     description: str
     parameters: dict[str, Any]
     check: Check
-    make: Callable[[ToolEnv], Callable[[Any, Call], Awaitable[ToolResult]] | None]
+    make: Callable[[ToolEnv], Callable[[Any, Call], Awaitable[ToolResult]]]
     read_only: bool = False
     idempotent: bool = False
     polls: bool = False
     owner_only: bool = False
     timeout_s: float | None = None
 
-    def create(self, env: ToolEnv) -> Tool | None:
+    def create(self, env: ToolEnv) -> Tool:
         try:
             perform = self.make(env)
-        except Exception:  # one tool that is broken must not cost the run all others
+        except Declined:
+            raise
+        except Exception as error:  # one tool that is broken must not cost the run all others
             logger.exception("the factory of tool %s failed; agent %s goes without it", self.name, env.agent)
-            return None
-        if perform is None:
-            return None
+            raise Declined(f"it could not be made, see the log: `{type(error).__name__}`") from error
+        if not callable(perform):  # a factory without its last line, in a plugin that nobody has checked
+            raise Declined("its factory returns nothing that could be called")
         return Tool(
             self.name,
             self.description,
@@ -204,10 +216,10 @@ def tool(
     polls: bool = False,
     owner_only: bool = False,
     timeout_s: float | None = None,
-) -> Callable[[Callable[[ToolEnv], Execute[A] | None]], ToolFactory]:
+) -> Callable[[Callable[[ToolEnv], Execute[A]]], ToolFactory]:
     """Declare a tool. `group` is a name without its `group:`; read-only calls may run beside each other."""
 
-    def declare(make: Callable[[ToolEnv], Execute[A] | None]) -> ToolFactory:
+    def declare(make: Callable[[ToolEnv], Execute[A]]) -> ToolFactory:
         description = inspect.getdoc(make)
         if not TOOL_NAME.fullmatch(name):
             raise TypeError(f"{name!r} is no tool name: lower-case letters, digits and _, at most 64")

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -21,7 +21,7 @@ from django.db import transaction
 
 from clawsite.infra import clock
 from clawsite.infra.text import storable
-from tools_app.definition import TOOL_NAME, Execute, ToolEnv, ToolFactory
+from tools_app.definition import TOOL_NAME, ToolFactory
 from tools_app.models import Plugin
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ def _load(name: str) -> Loaded:
         if not tools and not hooks:
             raise BadPlugin("it offers neither `tools` nor `before_tool_call`")
         _check(tools, hooks)
-        return Loaded(name, tuple(_guarded(tool, name) for tool in tools), tuple(hooks))
+        return Loaded(name, tuple(tools), tuple(hooks))
     except BadPlugin as bad:
         return Loaded(name, error=str(bad))
     except BaseException as error:  # whatever code of others raises at its import, sys.exit() included
@@ -172,16 +172,3 @@ def _check(tools: list[Any], hooks: list[Any]) -> None:
         names.add(tool.name)
     if not all(callable(hook) for hook in hooks):
         raise BadPlugin("`before_tool_call` has something that cannot be called")
-
-
-def _guarded(tool: ToolFactory, plugin: str) -> ToolFactory:
-    """A factory that fails declines: the run goes on without its tool."""
-
-    def make(env: ToolEnv) -> Execute[Any] | None:
-        try:
-            return tool.make(env)
-        except Exception:
-            log.exception("plugin %s could not make its tool %s", plugin, tool.name)
-            return None
-
-    return replace(tool, make=make)

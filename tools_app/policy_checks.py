@@ -61,6 +61,11 @@ def normal_form(**fields: Any) -> RuleRow:
     return RuleRow(**values)
 
 
+def split_entries(text: str) -> list[str]:
+    """As they are typed: one a line; blanks and commas between them do as well."""
+    return [entry for entry in re.split(r"[\s,]+", text) if entry]
+
+
 def faults_of(rule: RuleRow) -> Iterator[Finding]:
     """What keeps a row in normal form from being saved."""
     if rule.scope not in SCOPES:

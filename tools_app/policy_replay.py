@@ -9,7 +9,7 @@ import orjson
 
 from clawsite.infra import clock
 from sessions_app.models import ToolCall
-from tools_app.authorize import NOT_OFFERED
+from sessions_app.rule_words import NOT_OFFERED
 from tools_app.policy.chain import Step, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules

@@ -23,11 +23,6 @@ def about_all_tools(query: PolicyQuery) -> PolicyQuery:
     return replace(query, tools=tuple(tools), plugins=known.plugin_names)
 
 
-def offered_names() -> frozenset[str]:
-    """The tools that are really there."""
-    return frozenset(known_tools().tools)
-
-
 def first_group(facts: ToolFacts) -> str:
     """The one a person would look for it under: its plugin, its own group, or "" for a native of none."""
     own = [group for group in facts.groups if group not in (OPENCLAW, PLUGINS)]

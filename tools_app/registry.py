@@ -15,7 +15,7 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
-from tools_app.definition import ToolFactory
+from tools_app.definition import Declined, Tool, ToolEnv, ToolFactory
 from tools_app.policy import catalog
 from tools_app.policy.matcher import kind_of
 from tools_app.policy.query import ToolFacts
@@ -71,6 +71,17 @@ class Registry:
         absent = [(name, group) for name, group in catalog.GROUP_OF.items() if name not in self.tools]
         offered = (each.facts for each in self.tools.values())
         return (*offered, *(ToolFacts(name, _groups_of(group), "", name in catalog.OWNER_ONLY) for name, group in absent))
+
+    def create(self, names: Iterable[str], env: ToolEnv) -> tuple[dict[str, Tool], dict[str, str]]:
+        """Those of these tools that have a place in the run, and of the others why not."""
+        made: dict[str, Tool] = {}
+        declined: dict[str, str] = {}
+        for name in names:
+            try:
+                made[name] = self.tools[name].factory.create(env)
+            except Declined as why:
+                declined[name] = str(why)
+        return made, declined
 
     def knows(self, entry: str) -> bool:
         """Whether a policy entry names a native tool, a group, a plugin or a plugin's tool, or fits one of them."""

@@ -1,6 +1,6 @@
-"""The tools of one run, on one page: create → owner gate → nine layers → adapt. What is refused, the model never sees."""
+"""The tools of one run, on one page: owner gate → nine layers → create → adapt. What is left out, the model never sees."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tools_app.adapter.profiles import adapt
@@ -13,11 +13,12 @@ from tools_app.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """`query` names every tool that was created, `verdict` says why some are not among `tools`."""
+    """`query` names every tool there is. Why one is not among `tools` is said by `verdict`, or, if that keeps it, by `declined`."""
 
     tools: dict[str, Tool]
     query: PolicyQuery
     verdict: Verdict
+    declined: dict[str, str] = field(default_factory=dict)
 
     def get(self, name: str) -> Tool | None:
         return self.tools.get(name)
@@ -28,12 +29,11 @@ class Toolset:
 
 
 def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: Registry) -> Toolset:
-    """Make every tool that has a place in this run, and keep those that no layer refuses."""
-    created = {name: made for name, each in known.tools.items() if (made := each.factory.create(env))}
-    query = replace(query, tools=tuple(known.tools[name].facts for name in created), plugins=known.plugin_names)
+    """Ask the policy about every tool, and make those that no layer refuses."""
+    query = replace(query, tools=tuple(each.facts for each in known.tools.values()), plugins=known.plugin_names)
     verdict = evaluate(query, rules)
-    kept = {name: _adapted(created[name], query) for name in verdict.kept}
-    return Toolset(kept, query, verdict)
+    made, declined = known.create(verdict.kept, env)
+    return Toolset({name: _adapted(tool, query) for name, tool in made.items()}, query, verdict, declined)
 
 
 def _adapted(tool: Tool, query: PolicyQuery) -> Tool:

@@ -60,11 +60,16 @@ class ModelRow(TypedDict):
 
 
 def resolve_model(
-    name: str, environ: Mapping[str, str] = os.environ, overrides: Mapping[str, Credentials] | None = None
+    name: str,
+    environ: Mapping[str, str] = os.environ,
+    overrides: Mapping[str, Credentials] | None = None,
+    *,
+    will_be_asked: bool = True,
 ) -> ResolvedModel:
     """How to reach a model. `overrides` are credentials by provider that win over the environment's.
 
-    ProviderError(auth) names the variable to set when a key is missing.
+    ProviderError(auth) names the variable to set when a key is missing. One that will not be asked needs none: what goes with
+    it, tools and rules, can be said all the same.
     """
     via_litellm = name.startswith(VIA_LITELLM)
     provider, model = _split(name.removeprefix(VIA_LITELLM).strip())
@@ -73,14 +78,15 @@ def resolve_model(
     given = (overrides or {}).get(provider)
     endpoint = ENDPOINTS.get(provider)
     if endpoint is None or via_litellm:
-        credentials = given or _credentials_for_litellm(provider, endpoint, environ)
+        credentials = given or _credentials_for_litellm(provider, endpoint, environ, needed=will_be_asked)
         return ResolvedModel(ProviderKind.LITELLM, f"{provider}/{model}" if provider else model, provider, model, credentials)
     credentials = given or Credentials()
     credentials = Credentials(
         credentials.api_key or _first(endpoint.keys, environ), credentials.base_url or endpoint.base_in(environ)
     )
     # At another address than the provider's own nobody knows whether a key is needed; the server will say so.
-    if endpoint.keys and not endpoint.is_local and credentials.base_url == endpoint.base_url and not credentials.api_key:
+    at_home = credentials.base_url == endpoint.base_url
+    if will_be_asked and endpoint.keys and not endpoint.is_local and at_home and not credentials.api_key:
         raise _missing_key(provider, endpoint.keys)
     wire = model if "/" in model else endpoint.short_name_prefix + model
     return ResolvedModel(ProviderKind.DIRECT, wire, provider, model, credentials)
@@ -165,13 +171,13 @@ def _split(name: str) -> tuple[str, str]:
     return (facts.provider if facts else ""), name
 
 
-def _credentials_for_litellm(provider: str, endpoint: Endpoint | None, environ: Mapping[str, str]) -> Credentials:
+def _credentials_for_litellm(provider: str, endpoint: Endpoint | None, environ: Mapping[str, str], *, needed: bool) -> Credentials:
     """Only what is set: litellm knows the addresses, and the variables of providers we have never heard of."""
     if endpoint is not None:
         return Credentials(_first(endpoint.keys, environ), _first(endpoint.base_variables, environ))
     variables = LITELLM_KEYS.get(provider, ())
     key = _first(variables, environ)
-    if variables and not key:
+    if needed and variables and not key:
         raise _missing_key(provider, variables)
     return Credentials(key)
 

@@ -89,6 +89,10 @@ def table(page: Page) -> None:
     expect(page.locator(".matrix tbody tr").first).to_be_visible()
 
 
+def folds(page: Page) -> None:
+    page.locator("#summary").evaluate("part => window.scrollTo(0, part.offsetTop - 80)")
+
+
 def draft(page: Page) -> None:
     page.get_by_label("Deny").fill("edit\ngroup:runtime")
     page.get_by_label("Also allow").fill("web_search")
@@ -99,6 +103,7 @@ def draft(page: Page) -> None:
 
 CHAT = at(f"/#{KEY}")
 ASKED = "/policies/?agent=helpdesk&model=openai/gpt-5-mini"
+MISSING = "/policies/?agent=main&model=deepseek/deepseek-chat"  # a model that cannot see, so that something is not offered
 PICTURES: dict[str, Picture] = {
     "chat-light": Picture(CHAT, conversation, size=LONG),
     "chat-dark": Picture(CHAT, conversation, size=LONG, dark=True),
@@ -136,6 +141,10 @@ OTHERS: dict[str, Picture] = {
     "runs": Picture(at("/runs/")),
     "runs-phone": Picture(at("/runs/"), size=PHONE),
     "policies-dark": Picture(at(ASKED), table, size=TALL, dark=True),
+    "policies-missing": Picture(at(MISSING), table),
+    "policies-missing-dark": Picture(at(MISSING), table, dark=True),
+    "policies-missing-phone": Picture(at(f"{MISSING}&show=missing"), folds, size=PHONE),
+    "policies-missing-phone-dark": Picture(at(f"{MISSING}&show=missing"), folds, size=PHONE, dark=True),
     "policies-draft-dark": Picture(at(f"{ASKED}&scope=agent&for_agent=helpdesk"), draft, size=TALL, dark=True),
     "policies-phone": Picture(at(f"{ASKED}&tool=exec"), size=PHONE),
     "policies-draft-phone": Picture(at(f"{ASKED}&scope=agent&for_agent=helpdesk"), size=PHONE),

@@ -16,7 +16,7 @@ from django.utils.crypto import salted_hmac
 
 from clawsite.accounts import addresses
 from clawsite.accounts.models import FailedSignIns, KnownAddress
-from clawsite.infra.errors import Unavailable
+from clawsite.infra.errors import TooManyAttempts
 
 FREE_FAILURES = 5
 LONGEST_WAIT_OF_ADDRESS = 900.0
@@ -33,7 +33,7 @@ def client_address(peer: str, forwarded_for: str = "") -> str:
 
 
 def check(address: str, account: str = "") -> None:
-    """Raise `Unavailable` while the address or the account has to wait. Reads only."""
+    """Raise `TooManyAttempts` while the address or the account has to wait. Reads only."""
     subjects = _subjects(address, account)
     _refuse_waiting(list(FailedSignIns.objects.filter(subject__in=subjects)), *subjects)
 
@@ -105,7 +105,7 @@ def _refuse_waiting(rows: list[FailedSignIns], of_address: str, of_account: str)
     if account_seconds > seconds and not _is_known(of_account, of_address, now):
         seconds = account_seconds
     if seconds > 0:
-        raise Unavailable(
+        raise TooManyAttempts(
             f"too many failed attempts; try again in {math.ceil(seconds)} s",
             details={"code": "AUTH_RATE_LIMITED"},
             retryable=True,

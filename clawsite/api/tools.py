@@ -19,9 +19,9 @@ from clawsite.infra.errors import ClawError
 from clawsite.infra.text import storable
 from clawsite.routing.invocation import Invocation
 from sessions_app.invocations import Outcome
+from sessions_app.rule_words import NOT_OFFERED
 
 REFUSED = "tool_not_allowed"
-UNKNOWN_TOOL = "toolset"  # the layer of a name that no tool of the session has
 
 
 class InvokeBody(BaseModel):
@@ -48,7 +48,13 @@ class InvokeBody(BaseModel):
 
 @csrf_exempt  # a token needs none; a cookie is checked by `caller`
 async def invoke_tool(request: HttpRequest) -> JsonResponse:
-    """200 {ok, result}; 400 for a failed tool or a wrong body, 403 refused and by which layer, 404 no such tool or session."""
+    """200 {ok, result}, or {ok: false, error: {type, message, layer?}} with one of these:
+
+    400 a failed tool or a wrong body   401 no good credential   403 refused, and by which layer; or the scope is missing
+    404 no such tool or session, or the tool is not offered here   409 the same key with another body
+    429 too many unfinished runs or failed attempts   503 it would work later   504 not ended in time
+    429 and 503 say with Retry-After when to try again, if it is known.
+    """
     if request.method != "POST":
         return _error(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
     try:
@@ -74,7 +80,7 @@ def _answer(outcome: Outcome, run_id: str) -> JsonResponse:
         return JsonResponse({"ok": True, "runId": run_id, "result": outcome.result})
     status = 504 if outcome.code == "timeout" else 400
     if outcome.code == REFUSED:
-        status = 404 if outcome.layer == UNKNOWN_TOOL else 403
+        status = 404 if outcome.layer == NOT_OFFERED else 403
     return _error(status, outcome.code, outcome.words, layer=outcome.layer, run_id=run_id)
 
 

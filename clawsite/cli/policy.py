@@ -1,24 +1,21 @@
 """`claw policy`: which tools an agent gets and why; the policy as a file; its tests; the way back. On the database itself."""
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawsite.cli.command import CommandFailed, load_django
-from clawsite.cli.printing import harmless
+from clawsite.cli.printing import harmless, print_table
 from clawsite.infra.errors import ClawError
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
-    from tools_app.policy.chain import Verdict
-    from tools_app.policy.query import PolicyQuery, ToolFacts
 
 HELP = "Explain, export, import, test and restore the tool policy"
 EXAMPLES = """examples:
-  claw policy explain --agent main                                     every tool: kept or refused, and by what
+  claw policy explain --agent main                                     every tool: kept, refused or not offered, and why
   claw policy explain --agent support-bot --tool exec                  one tool, all nine layers
   claw policy explain --agent main --provider openai/gpt-5 --channel telegram --group -100123 --sender anna --json
   claw policy export > policy.yaml                                     the rules and tests in force; --version 12: older rules
@@ -77,75 +74,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from tools_app.policies import current_rules
-    from tools_app.policy.chain import evaluate
+    from clawsite.cli.policy_explain import explain
 
-    rules, query = current_rules(), _query(options)
-    if options.tool:
-        query = query.about(_named(options.tool, query))
-    verdict = evaluate(query, rules)
-    if options.json:
-        print(json.dumps(_told(query, verdict, rules.version), ensure_ascii=False, indent=2))
-    elif options.tool:
-        for name, steps in verdict.trace.items():
-            print(f"{name}: {verdict.explain(name)} (policy version {rules.version})")
-            _print_table((step.layer, WORDS[step.effect], step.rule, step.row) for step in steps)
-    else:
-        refusals = ((name, verdict.refused_by(name)) for name in verdict.trace)
-        _print_table((name, "refused" if no else "kept", f"{no.layer}: {no.rule}" if no else "") for name, no in refusals)
-        print(f"\n{len(verdict.kept)} of {len(verdict.trace)} tools are kept, by policy version {rules.version}.")
-    return 0
-
-
-WORDS = {"allow": "keeps", "deny": "REFUSES", "none": "-"}
-
-
-def _query(options: argparse.Namespace) -> "PolicyQuery":
-    from tools_app.policy.query import PolicyQuery, Sender
-    from tools_app.policy_vocabulary import about_all_tools
-
-    provider, _slash, model = options.provider.lower().partition("/")
-    return about_all_tools(
-        PolicyQuery(
-            options.agent.lower(),
-            is_owner=not options.not_owner,
-            is_subagent=options.subagent,
-            provider=provider,
-            model=model,
-            channel=options.channel.lower(),
-            group=options.group,
-            sender=Sender(id=options.sender),
-            sandboxed=options.sandboxed,
-        )
-    )
-
-
-def _named(tool: str, query: "PolicyQuery") -> list["ToolFacts"]:
-    from difflib import get_close_matches
-
-    from tools_app.policy.matcher import normalise
-
-    wanted = normalise(tool)
-    found = [facts for facts in query.tools if facts.name.lower() == wanted]
-    if not found:
-        near = get_close_matches(wanted, [facts.name for facts in query.tools], 3)
-        hint = f"; did you mean {', '.join(near)}?" if near else "; `claw policy explain --agent …` lists all"
-        raise CommandFailed(f"there is no tool {tool!r}{hint}")
-    return found
-
-
-def _told(query: "PolicyQuery", verdict: "Verdict", version: int) -> dict[str, object]:
-    asked = {name: value for name, value in query.to_json().items() if name not in ("tools", "plugins")}
-    tools = {
-        name: {
-            "kept": verdict.refused_by(name) is None,
-            "refusedBy": refused.layer if (refused := verdict.refused_by(name)) else None,
-            "why": verdict.explain(name),
-            "trace": [step.to_json() for step in steps],
-        }
-        for name, steps in verdict.trace.items()
-    }
-    return {"policyVersion": version, "query": asked, "tools": tools}
+    return explain(options)
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -199,7 +130,7 @@ def _versions(options: argparse.Namespace) -> int:
     from tools_app.models import PolicyVersion
 
     found = PolicyVersion.objects.select_related("changed_by")
-    _print_table(
+    print_table(
         (
             str(each.number),
             f"{each.created_at:%Y-%m-%d %H:%M}",
@@ -248,14 +179,6 @@ def _text(name: str) -> str:
         return sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandFailed(f"cannot read {name}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
-
-
-def _print_table(rows: Iterable[tuple[str, ...]]) -> None:
-    """Columns of equal width, as wide as needed."""
-    lines = [tuple(harmless(cell) for cell in row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {

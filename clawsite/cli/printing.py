@@ -1,7 +1,8 @@
-"""A run's events as text in a terminal: the answer on one stream, everything about it on another. No sockets."""
+"""A run's events as text in a terminal: the answer on one stream, everything about it on another; and plain tables. No sockets."""
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TextIO
@@ -188,3 +189,11 @@ def result_text(data: dict[str, Any]) -> str:
 def short(text: str, most: int = SHORT) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def print_table(rows: Iterable[tuple[str, ...]]) -> None:
+    """Columns of equal width, as wide as needed."""
+    lines = [tuple(harmless(cell) for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

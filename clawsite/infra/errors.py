@@ -59,3 +59,9 @@ class Unavailable(ClawError):
 
     code = "UNAVAILABLE"
     http_status = 503
+
+
+class TooManyAttempts(Unavailable):
+    """Wrong passwords or tokens before this one; `retry_after_ms` says how long to wait."""
+
+    http_status = 429

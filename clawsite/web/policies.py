@@ -35,6 +35,7 @@ SHOW = (
     ("", gettext_lazy("all")),
     ("refused", gettext_lazy("only refused")),
     ("kept", gettext_lazy("only kept")),
+    ("missing", gettext_lazy("only allowed, but not offered")),
     ("changed", gettext_lazy("only changed by the draft")),
 )
 
@@ -97,7 +98,7 @@ def _page(request: PolicyRequest, params: Any, *, status: int = 200, problem: st
     question, rules = Question.read(params), policies.current_rules()
     draft = Draft.read(params, question, rules)
     drafted = draft.rules_with_it() if draft and not draft.is_faulty else None
-    found = answer(question, rules, drafted)
+    found = answer(question, rules, drafted, reader_id=request.user.pk)
     drafting = draft.params() if draft else {}
     address = question.address(drafting)
     unfiltered = replace(question, tool="", of="", show="").address(drafting)
@@ -110,6 +111,7 @@ def _page(request: PolicyRequest, params: Any, *, status: int = 200, problem: st
         "address": address,
         "query_string": address.partition("?")[2],
         "unfiltered": unfiltered,
+        "only_missing": replace(question, tool="", of="", show="missing").address(drafting),
         "only": f"{unfiltered}{'&' if '?' in unfiltered else '?'}tool=",
         "start_over": question.edit_address(draft.row) if draft else "",
         "problem": problem,

@@ -7,21 +7,24 @@ from typing import Any
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from agents.effective import not_offered
 from clawsite.infra.admin_display import pretty_json
 from clawsite.infra.errors import NotFound
 from clawsite.web.policies_access import PolicyRequest, needs_or_not_found
 from clawsite.web.policies_changes import changes
 from clawsite.web.policies_question import Question, clean
 from clawsite.web.policies_table import told_steps
-from clawsite.web.policies_words import why_words
+from clawsite.web.policies_words import missing_words, why_words
 from clawsite.web.run_terms import CALL_WORDS
 from sessions_app import run_reports
+from sessions_app.admin_display import decision
 from sessions_app.models import ToolCall
+from sessions_app.rule_words import NOT_OFFERED
 from tools_app import policies
-from tools_app.authorize import NOT_OFFERED
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
@@ -42,7 +45,7 @@ def look_up(request: PolicyRequest) -> HttpResponse:
 @needs_or_not_found
 @require_safe
 def call(request: PolicyRequest, pk: int) -> HttpResponse:
-    row = get_object_or_404(ToolCall.objects.select_related("run"), pk=pk)
+    row = get_object_or_404(ToolCall.objects.select_related("run", "session"), pk=pk)
     look = _look(request, row.run_id)
     if look is None:
         raise Http404
@@ -77,7 +80,7 @@ def _look(request: PolicyRequest, run_pk: int) -> run_reports.Look | None:
 
 def _why(row: ToolCall, steps: Any) -> str:
     if row.refused_by == NOT_OFFERED:
-        return _("It was not among the tools that this run was given at its start.")
+        return capfirst(decision(row))
     return why_words(next((step for step in steps if step.effect == "deny"), None))
 
 
@@ -87,7 +90,8 @@ def _now(row: ToolCall, query: PolicyQuery | None, rules: PolicyRules) -> dict[s
     if verdict is None or row.name not in verdict.trace:
         return None
     refused = verdict.refused_by(row.name)
-    return {"kept": refused is None, "why": why_words(refused)}
+    missing = not_offered(query, row.session.owner_id).get(row.name, "") if query else ""
+    return {"kept": refused is None, "missing": missing_words(missing), "why": why_words(refused)}
 
 
 def _since(version: int, rules: PolicyRules) -> Any:

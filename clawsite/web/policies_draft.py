@@ -1,6 +1,5 @@
 """A rule that is being tried: from the form or the address, beside the one in force at its place. Nothing is stored here."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,7 +7,7 @@ from typing import Any
 
 from clawsite.web.policies_question import PLACE_FIELDS, Question, clean
 from tools_app.policy.rules import AGENT, GROUP, LISTS, PolicyRules, RuleRow
-from tools_app.policy_checks import Finding, faults_of, normal_form, warnings_of
+from tools_app.policy_checks import Finding, faults_of, normal_form, split_entries, warnings_of
 
 LONGEST_LIST = 20_000  # characters of a field with entries
 CONTENT = ("profile", *LISTS)
@@ -85,8 +84,7 @@ def _completed(place: RuleRow, question: Question) -> RuleRow:
 
 
 def _content(params: Mapping[str, Any]) -> dict[str, Any]:
-    lists = {name: re.split(r"[\s,]+", str(params.get(name, "")).replace("\0", "")[:LONGEST_LIST].strip()) for name in LISTS}
-    entries = {name: [entry for entry in given if entry] for name, given in lists.items()}
+    entries = {name: split_entries(str(params.get(name, "")).replace("\0", "")[:LONGEST_LIST]) for name in LISTS}
     return _content_of(normal_form(profile=clean(params.get("profile", "")), **entries))
 
 

@@ -14,7 +14,7 @@ from tools_app.policy_vocabulary import about_all_tools
 LONGEST = 200  # characters of a field, as in the rows
 DEFAULT_AGENT = "main"
 OWNER, OTHER = "owner", "other"
-SHOW = ("", "refused", "kept", "changed")
+SHOW = ("", "refused", "kept", "missing", "changed")
 
 # How the fields of a rule's place are named in an address that has the question's own `agent`, `channel`, `group` already.
 PLACE_FIELDS = {

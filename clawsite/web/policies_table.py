@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agents.effective import not_offered
 from clawsite.web.policies_question import Question
 from clawsite.web.policies_words import (
     EFFECT_WORDS,
     LAYER_WORDS,
     Words,
     layer_words,
+    missing_words,
     place_words,
     short_rule,
     step_words,
@@ -17,7 +19,7 @@ from clawsite.web.policies_words import (
 from tools_app.policy.chain import OWNER_GATE, Step, Verdict, evaluate
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.policy_vocabulary import first_group, offered_names
+from tools_app.policy_vocabulary import first_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,9 @@ class Cell:
 class ToolRow:
     name: str
     group: str
-    offered: bool
     kept: bool
     was_kept: bool
+    missing: str  # why it would not be offered, whatever the policy says
     why: str
     cells: tuple[Cell, ...]
 
@@ -69,25 +71,27 @@ class Answer:
     rows: tuple[ToolRow, ...]  # those that are shown
     total: int
     kept: int
+    missing: int  # of those that are kept
     opened: int  # refused now, kept with the draft
     closed: int
     groups: tuple[str, ...]
     flipped: tuple[ToolRow, ...]  # whatever is shown
 
 
-def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None = None) -> Answer:
-    """By the rules in force, or by the drafted ones beside them."""
+def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None = None, *, reader_id: int) -> Answer:
+    """By the rules in force, or by the drafted ones beside them; as if the reader owned the session."""
     query = question.query()
     before = evaluate(query, rules)
     after = evaluate(query, drafted) if drafted else before
     linked = _Links(question, drafted or rules)
-    offered = offered_names()
-    rows = [_row(facts, before, after, linked, facts.name in offered) for facts in query.tools]
+    missing = {name: missing_words(reason) for name, reason in not_offered(query, reader_id).items()}
+    rows = [_row(facts, before, after, linked, missing.get(facts.name, "")) for facts in query.tools]
     return Answer(
         columns=tuple(linked.columns()),
         rows=tuple(row for row in rows if _is_shown(row, question)),
         total=len(rows),
         kept=sum(row.kept for row in rows),
+        missing=sum(row.kept and bool(row.missing) for row in rows),
         opened=sum(row.kept and not row.was_kept for row in rows),
         closed=sum(row.was_kept and not row.kept for row in rows),
         groups=tuple(dict.fromkeys(row.group for row in rows if row.group)),
@@ -124,15 +128,15 @@ class _Links:
             yield Column(layer, title, number, self.adds[layer], place is not None and place.key in self.rows)
 
 
-def _row(facts: ToolFacts, before: Verdict, after: Verdict, linked: _Links, offered: bool) -> ToolRow:
+def _row(facts: ToolFacts, before: Verdict, after: Verdict, linked: _Links, missing: str) -> ToolRow:
     refused = after.refused_by(facts.name)
     return ToolRow(
         name=facts.name,
         group=first_group(facts),
-        offered=offered,
         kept=refused is None,
         was_kept=before.refused_by(facts.name) is None,
-        why=why_words(refused),
+        missing=missing,
+        why=missing if missing and refused is None else why_words(refused),
         cells=_cells(after.trace[facts.name], before.trace[facts.name], linked),
     )
 
@@ -161,5 +165,6 @@ def _cells(steps: tuple[Step, ...], before: tuple[Step, ...], linked: _Links) ->
 
 
 def _is_shown(row: ToolRow, question: Question) -> bool:
-    wanted = {"refused": not row.kept, "kept": row.kept, "changed": row.changed}.get(question.show, True)
+    filters = {"refused": not row.kept, "kept": row.kept, "missing": row.kept and bool(row.missing), "changed": row.changed}
+    wanted = filters.get(question.show, True)
     return wanted and question.tool.lower() in row.name.lower() and question.of in ("", row.group)

@@ -1,10 +1,7 @@
 """Policy tests: what must stay true whatever is edited. Listed with how they stand; made, changed and deleted by operators."""
 
-from typing import Any
-
 from django import forms
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -15,29 +12,21 @@ from clawsite.infra.errors import ClawError, NotFound
 from clawsite.web.policies_access import PolicyRequest, needs
 from tools_app.models import PolicyTest
 from tools_app.policy.expectations import Expectation
-from tools_app.policy_tests import checked_tests, delete_test, faults_of_test, normal_test, save_test
+from tools_app.policy_test_form import PolicyTestForm
+from tools_app.policy_tests import checked_tests, delete_test, save_test
 from tools_app.policy_vocabulary import entry_words
 
 ADD, EDIT, DELETE = "tools_app.add_policytest", "tools_app.change_policytest", "tools_app.delete_policytest"
 
 
-class TestForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's classes take no parameters at run time
-    __test__ = False  # no test of ours
+class SuggestingForm(PolicyTestForm):
+    """With the words that the page's lists suggest."""
 
-    class Meta:
-        model = PolicyTest
-        fields = ["name", "agent", "expected", "tool", "provider", "channel", "group", "sender", "sandboxed", "subagent"]
+    class Meta(PolicyTestForm.Meta):
         widgets = {
             "tool": forms.TextInput(attrs={"list": "entry-words", "autocomplete": "off", "spellcheck": "false"}),
             "agent": forms.TextInput(attrs={"list": "agents", "autocomplete": "off", "spellcheck": "false"}),
         }
-
-    def clean(self) -> dict[str, Any]:
-        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        if not self.errors:
-            for fault in faults_of_test(normal_test(**cleaned)):
-                self.add_error(fault.field, ValidationError(fault.words))
-        return cleaned
 
 
 @needs()
@@ -75,7 +64,7 @@ def remove_test(request: PolicyRequest, pk: int) -> HttpResponse:
 def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
     """The form, and what became of it."""
     asked = {name: request.GET[name][:200] for name in ("agent", "tool", "expected") if name in request.GET}
-    form = TestForm(request.POST or None, instance=test, initial=asked)
+    form = SuggestingForm(request.POST or None, instance=test, initial=asked)
     if request.method == "POST" and form.is_valid():
         try:
             save_test(

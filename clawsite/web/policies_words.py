@@ -3,6 +3,7 @@
 import re
 
 from django.utils.functional import Promise
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -79,8 +80,16 @@ def step_words(step: Step) -> str:
     return rule_words(step.rule)
 
 
+def missing_words(reason: str) -> str:
+    """Why a tool is not offered, as its factory says it."""
+    return capfirst(rule_words(reason))
+
+
 def why_words(refused: Step | None) -> str:
     """The sentence about a tool."""
     if refused is None:
         return _("no layer refuses it")
-    return _("%(layer)s: %(rule)s") % {"layer": layer_words(refused.layer), "rule": step_words(refused)}
+    words = step_words(refused)
+    if ": " in refused.rule and refused.layer != "provider_profile":
+        return capfirst(words)  # its source, such as a profile or the sandbox's list, names the layer already
+    return _("%(layer)s: %(rule)s") % {"layer": layer_words(refused.layer), "rule": words}

@@ -307,16 +307,18 @@ async def test_a_line_behind_the_end_is_refused_in_words(get, tmp_path):
 
 def test_without_a_workspace_there_is_no_memory():
     from agents.memory_tools import make_memory_get, make_memory_search
-    from tools_app.definition import ToolEnv
+    from tools_app.definition import Declined, ToolEnv
 
-    env = ToolEnv(None, "main", 1, "s", "k")
-    assert make_memory_search.create(env) is None
-    assert make_memory_get.create(env) is None
+    for factory in (make_memory_search, make_memory_get):
+        with pytest.raises(Declined, match="there is no workspace"):
+            factory.create(ToolEnv(None, "main", 1, "s", "k"))
 
 
 async def test_a_guest_of_a_conversation_does_not_get_at_the_owners_notes(user, person, session_of, tmp_path):
     write(tmp_path, "MEMORY.md", "salary: 100")
     theirs = env_in(session_of(user), workspace=tmp_path, sender=person())
-    offered = build_toolset(theirs, PolicyQuery("main"), RULES, registry.installed()).tools.keys()
-    assert "read" in offered
-    assert not {"memory_search", "memory_get"} & offered
+    toolset = build_toolset(theirs, PolicyQuery("main"), RULES, registry.installed())
+    assert "read" in toolset.tools
+    assert {toolset.declined[name] for name in ("memory_search", "memory_get")} == {
+        "notes are read for the owner of the session only"
+    }

@@ -8,7 +8,7 @@ import pytest
 from clawsite.infra import db
 from tests.plugin_maker import TOOLS, forget, install, note
 from tools_app import plugins, source_changes, sources
-from tools_app.definition import Call, ToolEnv
+from tools_app.definition import Call, Declined, ToolEnv
 from tools_app.hooks import HookCall
 from tools_app.keeper import SourceKeeper
 from tools_app.models import McpServer, Plugin
@@ -134,8 +134,8 @@ async def test_a_worker_imports_plugins_before_its_first_run(slow):
 def test_a_factory_that_fails_declines(add_plugin):
     code = TOOLS.format(tool="echo_word") + "\nmake = None\nimport dataclasses\n\ndef broken(env):\n    raise ValueError('no')\n"
     add_plugin("echo", code + "tools = [dataclasses.replace(tools[0], make=broken)]\n")
-    known = sources.known_tools()
-    assert known.tools["echo_word"].factory.create(env()) is None
+    with pytest.raises(Declined, match="it could not be made, see the log: `ValueError`"):
+        sources.known_tools().tools["echo_word"].factory.create(env())
 
 
 def test_hooks_of_enabled_plugins_are_collected(add_plugin):

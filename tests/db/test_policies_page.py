@@ -10,9 +10,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.models import ToolCall
+from sessions_app.rule_words import NOT_OFFERED
 from tests.policies import policy_restored, recorded
 from tools_app import policies
-from tools_app.authorize import NOT_OFFERED
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_tests import save_test
@@ -132,6 +132,40 @@ def test_the_list_is_filtered_by_name_group_and_verdict(operator):
     assert not tools(show="kept") & tools(show="refused")
     assert tools(show="kept") | tools(show="refused") == tools()
     assert "Nothing is left of the list" in ask(operator, tool="no such tool")
+
+
+def verdict_cell(page: str, tool: str) -> str:
+    row = re.search(rf'<tr[^>]*data-tool="{tool}".*?</tr>', page, re.DOTALL)
+    assert row, f"no row of {tool}"
+    told = re.search(r'<td class="verdict">(.*?)</td>', row[0], re.DOTALL)
+    assert told
+    return " ".join(unescape(re.sub("<[^>]+>", " ", told[1])).split())
+
+
+def test_a_tool_that_is_allowed_and_not_offered_says_why(operator, settings):
+    policies.save_policy(scope="agent", subject="main", profile="full")
+    asked = {"model": "deepseek/deepseek-chat", "who": "other"}
+    page = ask(operator, **asked)
+    engine = "No search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
+    assert verdict_cell(page, "web_search") == f"allowed, but not offered {engine}"
+    assert verdict_cell(page, "image") == ("allowed, but not offered Images cannot be shown to the model `deepseek/deepseek-chat`")
+    assert verdict_cell(page, "exec") == "allowed, but not offered This version does not have it yet"
+    assert verdict_cell(page, "memory_get") == "allowed, but not offered Notes are read for the owner of the session only"
+    assert verdict_cell(page, "read") == "kept"
+    missing = set(re.findall(r'<tr[^>]*data-tool="([^"]+)"', ask(operator, show="missing", **asked)))
+    assert {"web_search", "image", "exec", "apply_patch"} <= missing
+    assert "read" not in missing
+    assert f"{len(missing)} of them are not offered" in page
+    settings.SEARXNG_URL = "http://127.0.0.1:8888"
+    assert verdict_cell(ask(operator), "web_search") == "kept"
+    assert verdict_cell(ask(operator), "memory_get") == "kept"
+
+
+def test_a_draft_that_opens_a_tool_says_that_it_is_not_offered_all_the_same(operator):
+    page = ask(operator, scope="agent", for_agent="main", seen="1", profile="coding", also_allow="web_search")
+    assert verdict_cell(page, "web_search").startswith("was refused → would be kept but not offered No search engine")
+    refused = ask(operator, agent="scout")
+    assert verdict_cell(refused, "web_search") == "refused Profile `minimal`: no allow entry matches"
 
 
 @pytest.mark.parametrize("name", ["agent", "model", "channel", "group", "sender", "tool", "of", "for_agent", "for_sender", "deny"])
@@ -283,5 +317,17 @@ def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such
     call = recorded(user, session_of(user), name="web_fetch")
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, query={}, verdict={})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
-    assert "not among the tools that this run was given" in page
+    assert "Not offered in this run" in page
     assert "It was not recorded." in page
+
+
+def test_a_call_of_a_tool_that_lacked_something_says_what_and_whether_it_still_does(operator, user, session_of, settings):
+    policies.save_policy(scope="agent", subject="main", profile="full")
+    call = recorded(user, session_of(user), name="web_search")
+    reason = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
+    ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, verdict={**call.verdict, "not_offered": reason})
+    page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
+    assert f"Not offered in this run: {reason}" in page
+    assert "Asked today, it would be allowed, but not offered." in page
+    settings.BRAVE_API_KEY = "x"
+    assert "Asked today, it would be kept." in text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))

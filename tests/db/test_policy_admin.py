@@ -144,6 +144,20 @@ def test_a_row_is_deleted_as_a_version(operator):
     assert PolicyVersion.objects.first().change == "deleted agent:main"
 
 
+def test_a_row_that_was_changed_meanwhile_is_not_deleted_unseen(operator):
+    address = f"/admin/tools_app/toolpolicy/{main_policy().pk}/delete/"
+    asked = operator.get(address, secure=True)["Location"]
+    assert asked == f"{address}?seen=1"
+    assert operator.get(asked, secure=True).status_code == 200
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["exec"])
+    told = messages_of(operator, operator.post(asked, {"post": "yes"}, secure=True))
+    assert "the policy has changed: it is at version 2, not 1. Look at it again." in told
+    assert main_policy().deny == ["exec"]
+    again = operator.get(address, secure=True)["Location"]
+    assert operator.post(again, {"post": "yes"}, secure=True).status_code == 302
+    assert PolicyVersion.objects.first().change == "deleted agent:main"
+
+
 def test_the_form_is_told_what_is_wrong_while_somebody_types(operator):
     def findings(**fields):
         return operator.get(FINDINGS, fields, secure=True).json()["findings"]

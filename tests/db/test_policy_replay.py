@@ -8,8 +8,8 @@ import pytest
 from clawsite.infra import clock
 from sessions_app import runs
 from sessions_app.models import ToolCall
+from sessions_app.rule_words import NOT_OFFERED
 from tools_app import policy_replay
-from tools_app.authorize import NOT_OFFERED
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules, RuleRow

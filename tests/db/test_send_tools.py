@@ -293,5 +293,7 @@ async def test_a_message_that_makes_no_sense_is_refused_in_words(user, session_o
 
 def test_outside_a_run_there_is_nowhere_to_speak_from(user, session_of):
     from agents.message_tool import make_message
+    from tools_app.definition import Declined
 
-    assert make_message.create(env_in(session_of(user))) is None
+    with pytest.raises(Declined, match="outside of a run"):
+        make_message.create(env_in(session_of(user)))

@@ -29,10 +29,13 @@ def test_every_tool_is_explained_in_a_line_and_one_in_its_layers(env: Mapping[st
     assert everything.code == 0
     lines = {line.split()[0]: line for line in everything.out.splitlines() if line}
     assert lines["read"].split() == ["read", "kept"]
-    assert "refused  profile: profile `coding`: no allow entry matches" in lines["web_fetch"]
+    assert lines["exec"].split(None, 1)[1] == "not offered  this version does not have it yet"
+    assert "of them would not be offered" in everything.out
+    assert lines["web_fetch"].split(None, 2)[1:] == ["refused", "profile: profile `coding`: no allow entry matches"]
     one = policy("explain", "--agent", "main", "--tool", "bash", "--subagent", env=env)
-    assert one.out.startswith("exec: allowed: no layer refuses it (policy version 1)\n")
+    assert one.out.startswith("exec: allowed, but not offered: this version does not have it yet (policy version 1)\n")
     assert len(one.out.splitlines()) == 11
+    assert policy("explain", "--agent", "main", "--tool", "read", env=env).out.startswith("read: allowed: no layer refuses it (")
     wrong = policy("explain", "--agent", "main", "--tool", "wriet", env=env)
     assert (wrong.code, wrong.err) == (1, "claw: there is no tool 'wriet'; did you mean write?\n")
 
@@ -61,6 +64,10 @@ def test_the_explanation_for_programs_has_the_whole_question_and_trace(env: Mapp
     step = {"layer": "group", "effect": "deny", "rule": "deny entry `glob`", "row": "group:telegram/-100#anna"}
     assert glob["trace"][7] == step
     assert len(glob["trace"]) == 10
+    assert (glob["notOffered"], told["tools"]["read"]["notOffered"]) == (None, None)
+    search = json.loads(policy("explain", "--agent", "main", "--tool", "memory_get", "--not-owner", "--json", env=env).out)
+    assert search["tools"]["memory_get"]["kept"] is True
+    assert search["tools"]["memory_get"]["notOffered"] == "notes are read for the owner of the session only"
 
 
 def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], tmp_path: Path) -> None:

@@ -6,8 +6,12 @@ import httpx
 import pytest
 from django.test import Client as Browser
 
+from agents.models import Agent
+from clawsite.accounts import throttle
+from clawsite.accounts.models import FailedSignIns
 from sessions_app.models import Run, ToolCall
 from tests.conftest import PASSWORD
+from tools_app import policies
 
 
 @pytest.fixture
@@ -91,6 +95,38 @@ async def test_a_name_that_no_tool_can_have_never_enters_the_conversation(call, 
 async def test_a_tool_that_does_not_exist_is_not_found(call):
     answer = await call({"tool": "teleport"})
     assert (answer.status_code, answer.json()["error"]["type"]) == (404, "tool_not_allowed")
+
+
+async def test_a_tool_that_has_no_place_here_says_what_it_lacks(call, live):
+    policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=["web_search"])
+    try:
+        answer = await call({"tool": "web_search", "args": {"query": "x"}})
+        async with live.client(call.user) as client:
+            seen = await client.request("tools.effective", {})
+    finally:
+        policies.save_policy(scope="agent", subject="main", profile="coding")
+    reason = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
+    assert seen["notOffered"] == [{"id": "web_search", "reason": reason}]
+    assert (answer.status_code, answer.json()["error"]["type"]) == (404, "tool_not_allowed")
+    assert f"not offered in this run: {reason}" in answer.json()["error"]["message"]
+
+
+async def test_a_call_by_hand_needs_no_key_of_the_model(call):
+    Agent.objects.get_or_create(slug="keyless", defaults={"name": "Keyless", "model": "anthropic/claude-opus-5"})
+    answer = await call({"tool": "session_status", "agentId": "keyless"})
+    assert answer.status_code == 200, answer.text
+    assert "anthropic/claude-opus-5" in answer.json()["result"]["content"][0]["text"]
+
+
+async def test_guessing_tokens_is_slowed_down_and_says_until_when(call):
+    for _ in range(9):
+        throttle.failed("127.0.0.1")
+    try:
+        answer = await call({"tool": "session_status"})
+    finally:
+        FailedSignIns.objects.all().delete()
+    assert answer.status_code == 429
+    assert 1 <= int(answer.headers["Retry-After"]) <= 16
 
 
 async def test_wrong_arguments_and_failures_are_told_in_words(call):

@@ -113,6 +113,20 @@ async def test_a_tool_that_does_not_exist_is_refused_and_the_model_is_told(works
     assert run.status == "completed"
 
 
+async def test_a_model_that_asks_for_a_tool_which_lacks_something_is_told_what(workshop: Workshop):
+    policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=["web_search"])
+    try:
+        run = await workshop.answer('[[tool=web_search args={"query":"x"}]] [[text=pity]]')
+    finally:
+        policies.save_policy(scope="agent", subject="main", profile="coding")
+    assert "web_search" not in str(workshop.model.bodies[0]["tools"])
+    (call,) = calls_of(run)
+    assert (call.status, call.refused_by, call.is_error) == ("refused", "toolset", True)
+    assert "not offered in this run: no search engine is configured" in said_in(run)[2][1]
+    assert call.verdict["not_offered"].startswith("no search engine is configured")
+    assert run.status == "completed"
+
+
 async def test_arguments_that_cannot_be_read_come_back_as_a_result(workshop: Workshop):
     run = await workshop.answer('[[tool=read args="{broken"]] [[text=sorry]]')
     (call,) = calls_of(run)

@@ -169,3 +169,17 @@ def test_every_group_of_the_manual_can_be_refused_at_once(name):
     members = {tool.name for tool in EVERYTHING if name in tool.groups}
     assert members
     assert kept(FULL, RuleRow("agent", "main", deny=(f"group:{name}",)), is_owner=True) == NATIVE_NAMES - members
+
+
+parts = st.text(alphabet="a#/%@:2", min_size=1, max_size=4)
+group_places = st.builds(RuleRow, st.just("group"), channel=st.just("irc"), group=parts, sender=st.one_of(st.just(""), parts))
+
+
+@given(group_places, group_places)
+def test_two_places_never_have_the_same_key(one, other):
+    assert (one.key == other.key) == (one.place == other.place)
+
+
+def test_an_id_that_looks_like_a_sender_stays_the_id_of_a_group():
+    assert RuleRow("group", channel="irc", group="#go").key == "group:irc/%23go"
+    assert RuleRow("group", channel="telegram", group="-100", sender="anna").key == "group:telegram/-100#anna"

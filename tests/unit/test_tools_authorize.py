@@ -68,8 +68,16 @@ def test_the_model_reads_the_docstring_and_the_arguments():
     assert set(spec["parameters"]["properties"]) == {"pattern", "path", "limit"}
 
 
-def test_a_run_without_a_workspace_has_no_file_tools():
-    assert toolset(CODING, workspace=None).specs() == []
+def test_a_run_without_a_workspace_has_no_file_tools_and_says_why():
+    found = toolset(CODING, workspace=None)
+    assert found.specs() == []
+    assert found.declined == dict.fromkeys(("read", "write", "edit", "glob", "grep"), "there is no workspace")
+
+
+def test_what_the_policy_refuses_is_refused_by_the_policy_wherever_it_has_no_place_either():
+    found = toolset(full(RuleRow("agent", "main", deny=("read",))), workspace=None)
+    assert "read" not in found.declined
+    assert found.verdict.refused_by("read").layer == "agent"
 
 
 def test_plugin_tools_belong_to_the_plugins_and_not_to_us():
@@ -124,6 +132,14 @@ def test_an_unknown_name_is_refused(name):
     assert len(refused.reason) < 500
 
 
+def test_a_model_that_asks_for_a_tool_without_a_place_is_told_what_is_missing():
+    refused = ask("read", CODING, offered=toolset(CODING, workspace=None), path="a")
+    assert (refused.effect, refused.layer, refused.rule, refused.permit) == ("deny", "toolset", "there is no workspace", None)
+    assert refused.reason.startswith("tool_not_allowed: `read` is not offered in this run: there is no workspace. It did not run.")
+    assert refused.verdict["not_offered"] == "there is no workspace"
+    assert evaluate(PolicyQuery.from_json(refused.query), CODING).kept == ("read",)
+
+
 def test_the_rules_of_the_moment_count_not_those_of_the_runs_start():
     started_with = toolset(full())
     refused = ask("write", full(RuleRow("agent", "main", deny=("write",))), offered=started_with)
@@ -134,6 +150,7 @@ def test_a_tool_allowed_after_the_start_is_still_not_offered():
     started_with = toolset(full(RuleRow("agent", "main", deny=("write",))))
     refused = ask("write", full(), offered=started_with)
     assert (refused.effect, refused.layer) == ("deny", "toolset")
+    assert "the policy refused it when this run began" in refused.reason
 
 
 def test_a_tool_whose_source_is_gone_is_refused_by_name_and_not_offered_to_anybody_else():

@@ -8,7 +8,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tools_app.arguments import json_schema
-from tools_app.definition import ImageBlock, TextBlock, ToolArgs, ToolEnv, ToolResult, text_result, tool
+from tools_app.definition import Declined, ImageBlock, TextBlock, ToolArgs, ToolEnv, ToolResult, text_result, tool
+
+ENV = ToolEnv(None, "main", 1, "s", "agent:main:main")
 
 
 class Size(StrEnum):
@@ -85,12 +87,23 @@ def test_a_tool_the_model_cannot_understand_is_not_declared():
         tool("paint", args=PaintArgs)(lambda env: None)
 
 
-def test_a_factory_may_decline():
+def test_a_factory_may_decline_and_says_why():
+    @tool("paint", args=PaintArgs)
+    def make_paint(env):
+        """Paint something."""
+        raise Declined("there is no paint")
+
+    with pytest.raises(Declined, match="there is no paint"):
+        make_paint.create(ENV)
+
+
+def test_a_factory_that_forgets_to_return_its_tool_is_told_so():
     @tool("paint", args=PaintArgs)
     def make_paint(env):
         """Paint something."""
 
-    assert make_paint.create(None) is None
+    with pytest.raises(Declined, match="its factory returns nothing that could be called"):
+        make_paint.create(ENV)
 
 
 def test_a_factory_that_fails_is_logged_and_costs_the_run_nothing_but_its_tool(caplog):
@@ -99,7 +112,8 @@ def test_a_factory_that_fails_is_logged_and_costs_the_run_nothing_but_its_tool(c
         """Paint something."""
         raise ValueError("no brush")
 
-    assert make_paint.create(ToolEnv(None, "main", 1, "s", "agent:main:main")) is None
+    with pytest.raises(Declined, match="it could not be made, see the log: `ValueError`"):
+        make_paint.create(ENV)
     assert "the factory of tool paint failed; agent main goes without it" in caplog.text
 
 

@@ -8,6 +8,7 @@ from tests.outside import site
 from tests.unit.test_outside_text import inside
 from tests.unit.web_use import ENV, use_web
 from tools_app.builtin import web
+from tools_app.definition import Declined
 from tools_app.search import brave
 from tools_app.search import registry as engines
 
@@ -37,11 +38,16 @@ def searxng(settings):
 
 
 async def test_without_an_engine_there_is_no_search(settings):
-    assert web.make_web_search.create(ENV) is None
+    def why() -> str:
+        with pytest.raises(Declined) as declined:
+            web.make_web_search.create(ENV)
+        return str(declined.value)
+
+    assert why() == "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
     settings.SEARCH_PROVIDER, settings.BRAVE_API_KEY = "searxng", "key"
-    assert web.make_web_search.create(ENV) is None
+    assert why() == "CLAWSITE_SEARCH_PROVIDER names a search engine that is not configured: `searxng`"
     settings.SEARCH_PROVIDER = "altavista"
-    assert web.make_web_search.create(ENV) is None
+    assert why() == "CLAWSITE_SEARCH_PROVIDER names an unknown search engine: `altavista`"
     settings.SEARCH_PROVIDER = "brave"
     assert web.make_web_search.create(ENV)
     settings.SEARCH_PROVIDER = ""

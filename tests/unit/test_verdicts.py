@@ -1,13 +1,62 @@
 """The sentence about a tool call, from its stored trace."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from sessions_app.rule_words import NOT_OFFERED, PLAIN, WITH_NAME, decision_words, rule_words
 from sessions_app.verdicts import verdict_of
+
+PROJECT = Path(__file__).parents[2]
 
 NONE = {"layer": "profile", "effect": "none", "rule": "no rule"}
 ALLOW = {"layer": "agent", "effect": "allow", "rule": "allow entry `group:fs`"}
 NARROWER = {"layer": "sandbox", "effect": "allow", "rule": "allow entry `read`"}
 DENY = {"layer": "global", "effect": "deny", "rule": "deny entry `read`"}
+
+
+def test_a_call_of_a_tool_that_was_not_offered_says_what_it_lacked():
+    verdict = {"trace": {"read": [ALLOW]}, "not_offered": "there is no workspace"}
+    told = verdict_of({"name": "read", "status": "refused", "refused_by": NOT_OFFERED, "verdict": verdict})
+    assert told == {
+        "allowed": False,
+        "layer": "toolset",
+        "rule": "there is no workspace",
+        "why": "not offered in this run: there is no workspace",
+    }
+    assert decision_words(told) == told["why"]
+
+
+# As their factories write them; a reader of another language gets them part by part.
+REASONS = [
+    "there is no workspace",
+    "there is nowhere to speak from outside of a run",
+    "notes are read for the owner of the session only",
+    "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY",
+    "CLAWSITE_SEARCH_PROVIDER names an unknown search engine: `x`",
+    "CLAWSITE_SEARCH_PROVIDER names a search engine that is not configured: `x`",
+    "images cannot be shown to the model `x`",
+    "made for models of OpenAI, and this one is `x`",
+    "it could not be made, see the log: `x`",
+    "its factory returns nothing that could be called",
+    "this version does not have it yet",
+]
+
+
+def test_every_reason_that_our_own_tools_give_can_be_translated():
+    known = {*PLAIN, *WITH_NAME, ""}
+    for reason in REASONS:
+        assert {part.split(" `")[0] for part in reason.removesuffix(": `x`").split(": ")} <= known, reason
+        assert rule_words(reason) == reason
+
+
+def test_the_list_of_reasons_has_all_that_are_written():
+    """Whoever adds a reason adds its words to sessions_app.rule_words."""
+    files = [*(PROJECT / "tools_app").rglob("*.py"), *(PROJECT / "agents").rglob("*.py")]
+    raised = [match for file in files for match in re.findall(r'Declined\(f?"([^"{]+)', file.read_text())]
+    assert raised
+    assert {found for found in raised if not any(reason.startswith(found.rstrip("` ")) for reason in REASONS)} == set()
 
 
 @pytest.mark.parametrize(
@@ -17,7 +66,7 @@ DENY = {"layer": "global", "effect": "deny", "rule": "deny entry `read`"}
         ("finished", [NONE, ALLOW, NARROWER, NONE], {"allowed": True, "layer": "sandbox", "rule": NARROWER["rule"]}),
         ("started", [ALLOW, NONE], {"allowed": True, "why": "allowed by layer agent: allow entry `group:fs`"}),
         ("refused", [ALLOW, DENY], {"allowed": False, "layer": "global", "why": "refused by layer global: deny entry `read`"}),
-        ("refused", [], {"allowed": False, "layer": "toolset", "why": "it was not offered in this run"}),
+        ("refused", [], {"allowed": False, "layer": "toolset", "why": "not offered in this run"}),
     ],
 )
 def test_the_verdict_names_the_layer_that_decided(status, steps, expected):

@@ -79,6 +79,18 @@ def test_the_answer_follows_the_question_and_the_address_holds_it(explain: Calla
     expect(page.locator(".matrix tr[data-tool]")).to_have_count(2)
 
 
+def test_what_is_allowed_and_not_offered_is_one_click_away_and_says_why(explain: Callable[..., Page]) -> None:
+    page = explain("/policies/?model=deepseek/deepseek-chat")
+    expect(row(page, "image").locator(".badge")).to_have_text("allowed, but not offered")
+    expect(row(page, "image")).to_contain_text("Images cannot be shown to the model")
+    page.locator("#summary").get_by_role("link", name="of them are not offered").click()
+    expect(row(page, "apply_patch")).to_contain_text("Made for models of OpenAI")
+    expect(row(page, "read")).to_have_count(0)
+    page.get_by_label("Model", exact=True).fill("openai/gpt-5")
+    expect(row(page, "image")).to_have_count(0)
+    expect(row(page, "exec")).to_contain_text("This version does not have it yet")
+
+
 def test_a_cell_leads_to_its_rule_and_a_draft_flips_verdicts_before_it_is_saved(explain: Callable[..., Page]) -> None:
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["write"])
     before = policies.current_rules().version

@@ -30,12 +30,10 @@ class ReadArgs(ToolArgs):
 
 
 @tool("read", group="fs", args=ReadArgs, read_only=True)
-def make_read(env: ToolEnv) -> Execute[ReadArgs] | None:
+def make_read(env: ToolEnv) -> Execute[ReadArgs]:
     """Show a text file from the workspace, or part of it: `limit` lines from line `offset` on, at most 50 KB at once.
     When there is more, the last line says where to go on."""
-    if env.workspace is None:
-        return None
-    workspace = Workspace(env.workspace)
+    workspace = Workspace.of(env)
 
     async def read(args: ReadArgs, call: Call) -> ToolResult:
         content, _ = await asyncio.to_thread(workspace.read, args.path)
@@ -71,12 +69,10 @@ class WriteArgs(ToolArgs):
 
 
 @tool("write", group="fs", args=WriteArgs)
-def make_write(env: ToolEnv) -> Execute[WriteArgs] | None:
+def make_write(env: ToolEnv) -> Execute[WriteArgs]:
     """Create a file in the workspace or replace its whole content. Missing directories are created.
     To change a part of a file, use `edit`."""
-    if env.workspace is None:
-        return None
-    workspace = Workspace(env.workspace)
+    workspace = Workspace.of(env)
 
     async def write(args: WriteArgs, call: Call) -> ToolResult:
         content = encoded(args.content)
@@ -102,12 +98,10 @@ class EditArgs(ToolArgs):
 
 
 @tool("edit", group="fs", args=EditArgs)
-def make_edit(env: ToolEnv) -> Execute[EditArgs] | None:
+def make_edit(env: ToolEnv) -> Execute[EditArgs]:
     """Replace a piece of text in a file of the workspace. `old_text` must stand in the file exactly once,
     unless `replace_all` is set: give enough of the surrounding lines to make it unique."""
-    if env.workspace is None:
-        return None
-    workspace = Workspace(env.workspace)
+    workspace = Workspace.of(env)
 
     async def edit(args: EditArgs, call: Call) -> ToolResult:
         count = await asyncio.to_thread(_edit, workspace, args)
@@ -143,13 +137,11 @@ class GlobArgs(ToolArgs):
 
 
 @tool("glob", group="fs", args=GlobArgs, read_only=True)
-def make_glob(env: ToolEnv) -> Execute[GlobArgs] | None:
+def make_glob(env: ToolEnv) -> Execute[GlobArgs]:
     """List the files in the workspace whose paths fit a pattern. To list all files, use the pattern `**/*`.
     `*` and `?` stand for characters of one name, `**` for any number of directories, `{a,b}` for either:
     `*.py` finds files in the directory itself, `**/*.py` also in all below. Links and `.git` are left out."""
-    if env.workspace is None:
-        return None
-    workspace = Workspace(env.workspace)
+    workspace = Workspace.of(env)
 
     async def glob(args: GlobArgs, call: Call) -> ToolResult:
         try:

@@ -33,12 +33,10 @@ class GrepArgs(ToolArgs):
 
 
 @tool("grep", group="fs", args=GrepArgs, read_only=True)
-def make_grep(env: ToolEnv) -> Execute[GrepArgs] | None:
+def make_grep(env: ToolEnv) -> Execute[GrepArgs]:
     """Find lines that match a regular expression in the text files of the workspace. Answers `path:line: text`.
     Binary files, files over 10 MB, links and `.git` are passed over; a search ends after 10 seconds."""
-    if env.workspace is None:
-        return None
-    workspace = Workspace(env.workspace)
+    workspace = Workspace.of(env)
 
     async def grep(args: GrepArgs, call: Call) -> ToolResult:
         if not args.pattern or len(args.pattern) > MAX_PATTERN_CHARS:

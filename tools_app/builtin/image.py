@@ -8,7 +8,7 @@ from clawsite.infra import db
 from sessions_app.attachments import path_of
 from sessions_app.models import Attachment
 from tools_app.builtin.workspace import Workspace
-from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
 from tools_app.results import image_result_from_bytes
 
 
@@ -17,11 +17,11 @@ class ImageArgs(ToolArgs):
 
 
 @tool("image", args=ImageArgs, read_only=True)
-def make_image(env: ToolEnv) -> Execute[ImageArgs] | None:
+def make_image(env: ToolEnv) -> Execute[ImageArgs]:
     """Look at an image: PNG, JPEG, GIF or WebP, at most 5 MB and 8000 pixels on either side.
     Use it for images in the workspace, and for attached ones that are not shown any more."""
     if not env.takes_images:
-        return None
+        raise Declined(f"images cannot be shown to the model `{env.model}`")
     workspace = Workspace(env.workspace) if env.workspace else None
 
     async def image(args: ImageArgs, call: Call) -> ToolResult:

@@ -10,7 +10,7 @@ from pydantic import Field
 from tools_app.builtin.fs import encoded, text_of
 from tools_app.builtin.patch_format import AddFile, BadPatch, DeleteFile, FileChange, UpdateFile, apply_hunks, read_patch
 from tools_app.builtin.workspace import Workspace
-from tools_app.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
+from tools_app.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
 
 MAX_FILES = 100
 TRAINED_ON_IT = frozenset({"openai", "openai-codex"})  # others write better `edit` calls than patches
@@ -29,7 +29,7 @@ class Deed:
 
 
 @tool("apply_patch", group="fs", args=PatchArgs)
-def make_apply_patch(env: ToolEnv) -> Execute[PatchArgs] | None:
+def make_apply_patch(env: ToolEnv) -> Execute[PatchArgs]:
     """Add, change, move and delete files of the workspace with one patch:
 
     *** Begin Patch
@@ -47,9 +47,9 @@ def make_apply_patch(env: ToolEnv) -> Execute[PatchArgs] | None:
     Three unchanged lines before and after a change are enough to find its place; where they are not unique, an `@@` line
     names a line further up. `*** End of File` behind a hunk means that it stands at the end. Nothing is written
     unless the whole patch fits."""
-    if env.workspace is None or not TRAINED_ON_IT & set(env.model.lower().split("/")[:-1]):
-        return None
-    workspace = Workspace(env.workspace)
+    if not TRAINED_ON_IT & set(env.model.lower().split("/")[:-1]):
+        raise Declined(f"made for models of OpenAI, and this one is `{env.model}`")
+    workspace = Workspace.of(env)
 
     async def apply_patch(args: PatchArgs, call: Call) -> ToolResult:
         done, notes = await asyncio.to_thread(_apply, workspace, args.input)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools_app.builtin import tree
-from tools_app.definition import ToolFailed
+from tools_app.definition import Declined, ToolEnv, ToolFailed
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_PATH_BYTES = 4096
@@ -36,9 +36,20 @@ WORDS = {
 }
 
 
+def root_of(env: ToolEnv) -> Path:
+    if env.workspace is None:
+        raise Declined("there is no workspace")
+    return env.workspace
+
+
 class Workspace:
     def __init__(self, root: Path) -> None:
         self._root = root
+
+    @classmethod
+    def of(cls, env: ToolEnv) -> "Workspace":
+        """That of the run; without one the tool declines."""
+        return cls(root_of(env))
 
     def read(self, path: str) -> tuple[bytes, os.stat_result]:
         """Content and identity of a regular file of at most 10 MiB."""

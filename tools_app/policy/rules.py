@@ -39,10 +39,14 @@ class RuleRow:
 
     @property
     def key(self) -> str:
-        """The place in one word, for traces, addresses and files: `agent:main@openai/gpt-5`, `group:telegram/-100#anna`."""
+        """The place in one word, for traces, addresses and files: `agent:main@openai/gpt-5`, `group:telegram/-100#anna`.
+
+        No two places have the same: what would begin the sender is written %23 within the id of a group.
+        """
         where = f":{self.subject}" if self.subject else ""
         if self.scope == GROUP:
-            where = f":{self.channel}/{self.group}" + (f"#{self.sender}" if self.sender else "")
+            group = self.group.replace("%", "%25").replace("#", "%23")
+            where = f":{self.channel}/{group}" + (f"#{self.sender}" if self.sender else "")
         return self.scope + where + (f"@{self.provider}" if self.provider else "")
 
     @property

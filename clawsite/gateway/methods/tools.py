@@ -79,20 +79,28 @@ class Refused(TypedDict):
     rule: str
 
 
+class NotOffered(TypedDict):
+    """A tool that no layer refuses and that has no place in the run all the same: what it lacks."""
+
+    id: str
+    reason: str
+
+
 class EffectiveAnswer(TypedDict):
-    """What the next run is offered. `notices` are for people, such as a rule that is ignored."""
+    """What the next run is offered, and why not the others. `notices` are for people, such as a rule that is ignored."""
 
     agentId: str
     profile: str
     policyVersion: int
     groups: list[GroupRow]
     refused: list[Refused]
+    notOffered: list[NotOffered]
     notices: list[str]
 
 
 @method("tools.effective", scope=Scope.READ)
 async def effective(call: Call, params: ToSession) -> EffectiveAnswer:
-    """The tools that a message of yours in this session could use now, and by which layer the others are refused."""
+    """The tools that a message of yours in this session could use now, and why not the others."""
     seen = await db.read(effective_tools, call.user, await found(call, params.address))
     verdict = seen.toolset.verdict
     refused = {name: step for name in verdict.trace if (step := verdict.refused_by(name))}
@@ -102,6 +110,7 @@ async def effective(call: Call, params: ToSession) -> EffectiveAnswer:
         policyVersion=seen.rules.version,
         groups=_grouped([seen.known.tools[name] for name in seen.toolset.tools]),
         refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in refused.items()],
+        notOffered=[NotOffered(id=name, reason=reason) for name, reason in seen.toolset.declined.items()],
         notices=_notices(seen),
     )
 

@@ -1,0 +1,120 @@
+"""Which tools a run would have, asked without one: the same as the run itself gets, and for each that is missing the reason."""
+
+import pytest
+
+from agents.effective import NOT_HERE, effective_tools, not_offered
+from agents.models import Agent
+from agents.prepare import prepare
+from clawsite.infra import db
+from sessions_app import queue, runs
+from tests.policies import policy_restored
+from tools_app import policies
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy_vocabulary import about_all_tools
+
+NO_ENGINE = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
+
+
+@pytest.fixture
+def policy(database):
+    with policy_restored():
+        yield policies
+
+
+@pytest.fixture
+def model(settings, monkeypatch):
+    """The installation's model, reached by nobody: there is no key."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    settings.DEFAULT_MODEL = "openai/gpt-5"
+
+
+async def planned(user, session, **options):
+    """The plan of a run that was started by this message."""
+    await db.write(lambda: runs.accept_run(user=user, session=session, run_id="k1", prompt="hi", options=options), alone=True)
+    (claimed,) = (await db.write(queue.claim, "test", 1, alone=True)).runs
+    return await prepare(claimed)
+
+
+async def test_a_look_ahead_asks_what_the_run_asks_down_to_the_senders_names(user, session_of, policy, settings):
+    settings.DEFAULT_MODEL = "demo/clawsite"
+    policy.save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["glob"])
+    session = session_of(user, "agent:main:telegram:group:-100")
+    plan = await planned(user, session, sender={"id": "7", "username": "@Anna"})
+    seen = (await db.read(effective_tools, user, session)).toolset
+    assert seen.query == plan.toolset.query
+    assert seen.query.sender.username == "@Anna"
+    assert seen.verdict == plan.toolset.verdict
+    assert seen.verdict.refused_by("glob").layer == "group"
+    assert (seen.tools.keys(), seen.declined) == (plan.toolset.tools.keys(), plan.toolset.declined)
+    assert "apply_patch" in seen.declined
+
+
+async def test_a_guest_is_asked_about_by_their_own_names(user, person, session_of, policy, settings):
+    settings.DEFAULT_MODEL = "demo/clawsite"
+    session = session_of(user, "agent:main:telegram:group:-100")
+    await planned(user, session, sender={"username": "@Anna"})
+    theirs = (await db.read(effective_tools, person(), session)).toolset
+    assert (theirs.query.sender.username, theirs.query.is_owner) == ("", False)
+    assert theirs.declined["memory_search"] == "notes are read for the owner of the session only"
+
+
+async def test_a_call_by_hand_needs_no_key_of_the_model_and_a_message_does(user, session_of, model):
+    from agents.providers.base import ProviderError
+
+    plan = await planned(user, session_of(user), invoke={"name": "read", "args": {}})
+    assert (plan.model.display, plan.invoked.name) == ("openai/gpt-5", "read")
+    assert "apply_patch" in plan.toolset.tools
+    await db.write(lambda: runs.accept_run(user=user, session=session_of(user, "agent:main:b"), run_id="k2", prompt="hi"))
+    (claimed,) = (await db.write(queue.claim, "test", 1, alone=True)).runs
+    with pytest.raises(ProviderError, match="set OPENAI_API_KEY"):
+        await prepare(claimed)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "provider", "name"),
+    [
+        ("anthropic/claude-opus-5", "anthropic", "claude-opus-5"),
+        ("litellm:openai/gpt-5", "openai", "gpt-5"),
+        ("gpt-5", "openai", "gpt-5"),
+    ],
+)
+def test_tools_and_rules_go_with_a_model_that_has_no_key(user, session_of, model, settings, wanted, provider, name):
+    settings.DEFAULT_MODEL = wanted
+    query = effective_tools(user, session_of(user)).toolset.query
+    assert (query.provider, query.model) == (provider, name)
+
+
+def asked(**question) -> dict[str, str]:
+    return not_offered(about_all_tools(PolicyQuery("main", **{"is_owner": True} | question)), 1)
+
+
+def test_each_missing_tool_of_a_supposed_run_has_its_reason(model, policy, settings):
+    with_openai = asked(provider="openai", model="gpt-5")
+    assert with_openai["web_search"] == NO_ENGINE
+    assert with_openai["exec"] == NOT_HERE
+    assert not {"read", "image", "apply_patch", "memory_get", "message", "session_status"} & with_openai.keys()
+    other = asked(provider="deepseek", model="deepseek-chat", is_owner=False)
+    assert other["image"] == "images cannot be shown to the model `deepseek/deepseek-chat`"
+    assert other["apply_patch"] == "made for models of OpenAI, and this one is `deepseek/deepseek-chat`"
+    assert other["memory_get"] == "notes are read for the owner of the session only"
+    settings.BRAVE_API_KEY = "x"
+    assert "web_search" not in asked()
+
+
+def test_what_the_question_leaves_open_is_the_agents_own_or_is_not_spoken_of(model, policy, settings):
+    assert "apply_patch" not in asked()
+    Agent.objects.filter(slug="main").update(model="deepseek/deepseek-chat")
+    try:
+        assert "`deepseek/deepseek-chat`" in asked()["image"]
+    finally:
+        Agent.objects.filter(slug="main").update(model="")
+    assert "image" not in asked(provider="deepseek")  # some of its models may see
+    assert asked(provider="anthropic")["apply_patch"].endswith("`anthropic/*`")
+
+
+def test_supposing_a_run_makes_nothing(model, policy, settings, tmp_path):
+    settings.HOME = tmp_path
+    query = about_all_tools(PolicyQuery("../nobody", is_owner=True, is_subagent=True, channel="x", group="y"))
+    assert not_offered(query, 1)["web_search"] == NO_ENGINE
+    assert list(tmp_path.iterdir()) == []
