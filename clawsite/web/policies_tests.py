@@ -73,7 +73,7 @@ def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
         except ClawError as refused:
             form.add_error(None, refused.message)
         else:
-            messages.success(request, _("The test is saved. It holds, and no version that breaks it will be published."))
+            messages.success(request, _("The test is saved. No version that breaks it will be published."))
             return redirect("policy-tests")
     context = {
         "form": form,

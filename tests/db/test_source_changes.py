@@ -287,3 +287,4 @@ def test_the_list_of_tests_tells_which_are_idle(operator, echo):
     expect("main echoes", "allowed", "echo_word")
     source_changes.switch_plugins([echo], on=False)
     assert "its tool is not there now" in operator.get("/admin/tools_app/policytest/", secure=True).content.decode()
+    assert "there is nothing to test now" in operator.get("/policies/tests/", secure=True).content.decode()
