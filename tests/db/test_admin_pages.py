@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 OURS = ("accounts", "agents", "sessions_app", "tools_app")
 # Shown with their session; nobody's business but one's own; an index of files.
 NOT_BY_THEMSELVES = {"EventLog", "SessionMember", "SessionMark", "MemoryFile", "MemoryChunk"}
-MOST_QUERIES = 22  # of which 4 find out who is asking and what they may do
+MOST_QUERIES = 24  # of which 4 find out who is asking and what they may do
 
 
 @pytest.fixture
