@@ -17,7 +17,7 @@ from tools_app.policies import current_rules
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.registry import Registry
-from tools_app.sources import known_tools
+from tools_app.sources import gone_among, known_tools
 from tools_app.toolset import Toolset
 
 NOT_HERE = "this version does not have it yet"
@@ -60,9 +60,10 @@ def not_offered(query: PolicyQuery, owner_id: int) -> dict[str, str]:
 
     The question may leave the model open: then it is the agent's own. Nothing is made, no directory either.
     """
-    known, names = known_tools(), [facts.name for facts in query.tools]
-    _made, declined = known.create([name for name in names if name in known.tools], _supposed(query, owner_id))
-    return declined | {name: NOT_HERE for name in names if name not in known.tools}
+    known, gone = known_tools(), gone_among(query.tools)
+    here = [facts.name for facts in query.tools if facts.name in known.tools and facts.name not in gone]
+    _made, declined = known.create(here, _supposed(query, owner_id))
+    return {facts.name: NOT_HERE for facts in query.tools if facts.name not in known.tools} | gone | declined
 
 
 def _supposed(query: PolicyQuery, owner_id: int) -> ToolEnv:

@@ -36,10 +36,10 @@ def send(env: ToolEnv, call_id: str, sender: User, target: Session, message: str
             "that session is waiting for an answer of this one, so waiting for it would never end: just give your answer, "
             "or send with timeout_seconds 0"
         )
-    if waits and _turns_held(env.run_pk) >= lane.max_running:
+    if waits and _turns_held_by_waiting(env.run_pk) >= lane.max_running:
         raise ToolFailed(
-            f"{lane.max_running} sessions wait for each other already, and no more than that are worked on at once: "
-            "send with timeout_seconds 0, or do it here"
+            f"all turns for messages between sessions ({lane.max_running}) are held by sessions that wait themselves, "
+            "so the answer might never come: send with timeout_seconds 0, or do it here"
         )
     sent_by = {"run": env.run_pk, "call": call_id, "waits": waits, "depth": depth}
     here = Session.objects.get(pk=env.session_id)
@@ -60,14 +60,11 @@ def _depth_of(run_pk: int | None) -> int:
     return int(options.get(SENT_BY, {}).get("depth", 0))
 
 
-def _turns_held(run_pk: int | None) -> int:
-    """How many turns of the lane this run and those that wait for it hold: with all of them held, its message would never begin."""
-    held = 0
-    while run_pk and (run := Run.objects.filter(pk=run_pk, lane=NESTED, status__in=Run.UNFINISHED).first()):
-        held += 1
-        sent_by = run.options.get(SENT_BY, {})
-        run_pk = sent_by["run"] if sent_by.get("waits") else None
-    return held
+def _turns_held_by_waiting(run_pk: int | None) -> int:
+    """How many turns of the lane are held by runs that wait for others, this one among them if it has one."""
+    waiting = _waiting_sessions()
+    holders = Run.objects.filter(lane=NESTED, status=Run.Status.RUNNING).values_list("pk", "session_id")
+    return sum(pk == run_pk or session_id in waiting for pk, session_id in holders)
 
 
 def waits_for(session_id: UUID, other: UUID) -> bool:

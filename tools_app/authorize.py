@@ -64,10 +64,10 @@ def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules, 
     layer = rule = ""
     if not asked:
         layer, rule = NOT_OFFERED, "there is no such tool in this run"
-    elif call.name in gone:
-        layer, rule = NOT_OFFERED, gone[call.name]
     elif refused := verdict.refused_by(call.name):
         layer, rule = refused.layer, refused.rule
+    elif call.name in gone:
+        layer, rule = NOT_OFFERED, gone[call.name]
     elif call.name in toolset.declined:
         layer, rule = NOT_OFFERED, toolset.declined[call.name]
     elif tool is None:

@@ -15,6 +15,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -188,7 +189,7 @@ class ToolFactory:
         except Declined:
             raise
         except Exception as error:  # one tool that is broken must not cost the run all others
-            logger.exception("the factory of tool %s failed; agent %s goes without it", self.name, env.agent)
+            _log_once(self.name, type(error))
             raise Declined(f"it could not be made, see the log: `{type(error).__name__}`") from error
         if not callable(perform):  # a factory without its last line, in a plugin that nobody has checked
             raise Declined("its factory returns nothing that could be called")
@@ -203,6 +204,12 @@ class ToolFactory:
             self.timeout_s,
             perform,
         )
+
+
+@cache
+def _log_once(name: str, kind: type[Exception]) -> None:
+    """A factory is asked by every run and every page, and fails in the same way each time."""
+    logger.exception("the factory of tool %s failed (%s); agents go without it", name, kind.__name__)
 
 
 def tool(

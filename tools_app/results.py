@@ -3,9 +3,8 @@
 import base64
 import binascii
 import io
+import json
 from typing import Any
-
-import orjson
 
 from sessions_app.file_kinds import image_type, size_words
 from tools_app.cleaning import MAX_IMAGE_BYTES
@@ -15,8 +14,9 @@ MAX_IMAGE_SIDE = 8000  # pixels; Anthropic takes no more
 
 
 def json_result(value: dict[str, Any], *, is_error: bool = False) -> ToolResult:
-    """One JSON object, as text for the model and as details for everybody else."""
-    return text_result(orjson.dumps(value).decode(), details=value, is_error=is_error)
+    """One JSON object, as text for the model and as details for everybody else. What JSON does not know becomes its text."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text_result(text, details=json.loads(text), is_error=is_error)
 
 
 def image_result(data: str, *, name: str = "image", words: str = "", details: dict[str, Any] | None = None) -> ToolResult:

@@ -57,7 +57,7 @@ def call(request: PolicyRequest, pk: int) -> HttpResponse:
         "state": CALL_WORDS.get(row.status, row.status),
         "refused": row.status == ToolCall.Status.REFUSED,
         "why": _why(row, steps),
-        "not_offered": row.refused_by == NOT_OFFERED,
+        "unheard_of": row.refused_by == NOT_OFFERED and not (query and any(facts.name == row.name for facts in query.tools)),
         "asked": _asked(query) if query else [],
         "cells": told_steps(steps, query, rules),
         "now": _now(row, query, rules),

@@ -75,8 +75,19 @@ async def test_a_server_that_is_switched_off_during_a_run_is_not_called_any_more
     run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "toolset")
-    assert "tool_not_allowed: `srv__ping` was refused by layer toolset: MCP server `srv` was switched off" in said_in(run)[2][1]
+    assert "tool_not_allowed: `srv__ping` is not offered in this run: MCP server `srv` was switched off" in said_in(run)[2][1]
     assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+
+
+async def test_an_answer_that_is_too_long_is_cut_and_says_so(workshop: Workshop, add, allowed):
+    await add("srv", sys.executable, ROGUE, "flood")
+    allowed("srv")
+    run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
+    (call,) = calls_of(run)
+    text = call.result["content"][0]["text"]
+    assert (run.status, call.status) == ("completed", "finished")
+    assert len(text.encode()) <= 101 * 1024
+    assert "[cut: " in text
 
 
 @pytest.mark.parametrize("entry", ["clock__*", "group:plugins", "clock__get_current_time"])

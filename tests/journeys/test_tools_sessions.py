@@ -117,7 +117,7 @@ async def test_a_chain_of_waiting_sessions_that_could_not_go_on_is_told_so_at_on
     answer = await details(workshop, asks("sessions_send", session_key=there.key, message=back))
     assert (answer["status"], answer["reply"]) == ("ok", "passed")
     (refused,) = calls_of(nested(third))
-    assert "2 sessions wait for each other already" in refused.result["content"][0]["text"]
+    assert "(2) are held by sessions that wait themselves" in refused.result["content"][0]["text"]
     assert not Run.objects.filter(session=fourth).exists()
 
 
@@ -164,13 +164,15 @@ async def test_an_agent_lists_sessions_and_reads_one(workshop: Workshop, there):
     assert [message["text"] for message in read["messages"]] == ["[[text=hello]]", "hello"]
 
 
-async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(workshop: Workshop):
+async def test_bad_parameters_come_back_in_words_and_the_run_goes_on(workshop: Workshop, everything):
     calls = (
         ("sessions_list", {"kinds": ["everything"]}),
         ("sessions_list", {"message_limit": 21}),
         ("sessions_history", {}),
         ("sessions_send", {"message": "x", "timeout": 3}),
         ("session_status", {"model": "openai/gpt-5"}),
+        ("agents_list", {"agent": "main"}),
+        ("message", {"action": "delete", "message": "x"}),
     )
     run = await workshop.answer("".join(asks(name, **arguments) for name, arguments in calls) + "[[text=sorry]]")
     assert run.status == "completed"

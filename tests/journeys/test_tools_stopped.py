@@ -1,23 +1,26 @@
-"""Tools that only ask the database, stopped by a person or by the clock while it does not answer."""
+"""Tools whose database or disk does not answer, stopped by a person or by the clock."""
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
-from agents import message_tool, session_tools
+from agents import memory_tools, message_tool, send_tool, session_tools
 from sessions_app import runs
 from sessions_app.models import TranscriptEntry
 from tests.workshop import Workshop, calls_of, said_in
-from tools_app import policies
+from tools_app import policies, sources
 
-# Tool, its arguments, and the question to the database that hangs.
+# Tool, its arguments, and the question that hangs.
 ASKED = [
     ("sessions_list", {}, session_tools, "_list"),
     ("sessions_history", {"session_key": "agent:main:main"}, session_tools, "_history"),
     ("session_status", {}, session_tools, "_facts"),
     ("agents_list", {}, session_tools, "_agents"),
     ("message", {"message": "never said"}, message_tool, "_addressee"),
+    ("sessions_send", {"session_key": "agent:main:there", "message": "never said"}, send_tool, "_addressee"),
+    ("memory_get", {"path": "MEMORY.md"}, memory_tools, "_lines"),
 ]
 each_tool = pytest.mark.parametrize(("name", "arguments", "module", "question"), ASKED, ids=[tool for tool, *_ in ASKED])
 
@@ -30,7 +33,7 @@ def everything(database):
 
 @pytest.fixture
 def hanging(monkeypatch, module, question):
-    """A database that does not answer this question until the test ends."""
+    """It is not answered until the test ends."""
     answers, asked = threading.Event(), threading.Event()
     ask = getattr(module, question)
 
@@ -61,9 +64,10 @@ async def test_a_call_can_be_aborted_half_way(workshop: Workshop, everything, ha
 
 @each_tool
 async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(
-    workshop: Workshop, everything, hanging, settings, name, arguments
+    workshop: Workshop, everything, hanging, monkeypatch, name, arguments
 ):
-    settings.TOOL_TIMEOUT_SECONDS = 0.1
+    known = sources.current().tools
+    monkeypatch.setitem(known, name, replace(known[name], factory=replace(known[name].factory, timeout_s=0.1)))
     run = await workshop.answer(wish(name, arguments))
     (row,) = calls_of(run)
     assert (run.status, row.status, row.result["details"]) == ("completed", "failed", {"code": "tool_timeout"})

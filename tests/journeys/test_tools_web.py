@@ -1,6 +1,7 @@
 """The web tools through a real run: the model asks, a worker fetches, the result goes back, or words that say why not."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from aiohttp import web as http
@@ -9,7 +10,7 @@ from clawsite.infra.fetch import Allowlist
 from sessions_app import runs
 from tests.outside import drip, forever, site
 from tests.workshop import Workshop, calls_of, said_in
-from tools_app import policies
+from tools_app import policies, sources
 from tools_app.builtin import web
 
 
@@ -96,6 +97,29 @@ async def test_a_server_that_is_silent_is_given_up_in_words(shop: Workshop, monk
         await asyncio.wait_for(there.left.wait(), 20)
     assert (calls_of(run)[0].is_error, run.status) == (True, "completed")
     assert seen_by_the_model(shop) == "not fetched: there was no complete answer within 0.3 s"
+
+
+@pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
+async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(shop: Workshop, settings, monkeypatch, tool):
+    known = sources.current().tools
+    monkeypatch.setitem(known, tool, replace(known[tool], factory=replace(known[tool].factory, timeout_s=0.2)))
+    async with site(forever) as there:
+        settings.SEARXNG_URL = there.url
+        run = await shop.answer(asks(tool, f'"url":"{there.url}"' if tool == "web_fetch" else '"query":"q"'))
+        await asyncio.wait_for(there.left.wait(), 20)
+    (call,) = calls_of(run)
+    assert (run.status, call.status, call.result["details"]) == ("completed", "failed", {"code": "tool_timeout"})
+
+
+async def test_a_huge_answer_of_a_search_engine_is_cut(shop: Workshop, settings):
+    hits = {"results": [{"title": f"中{n}" * 2000, "url": f"https://{n}.example/", "content": "中" * 20_000} for n in range(10)]}
+    async with site({"/search": http.json_response(hits)}) as there:
+        settings.SEARXNG_URL = there.url
+        run = await shop.answer(asks("web_search", '"query":"q","count":10'))
+    (call,) = calls_of(run)
+    assert (run.status, call.status) == ("completed", "finished")
+    assert len(call.result["content"][0]["text"].encode()) <= 100 * 1024
+    assert "<<<end of outside" in call.result["content"][0]["text"]
 
 
 async def test_a_huge_page_is_cut_and_stays_in_its_envelope(shop: Workshop):

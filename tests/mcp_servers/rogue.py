@@ -61,6 +61,8 @@ def main() -> None:
                 time.sleep(1000)
             case "tools/call" if KIND == "dies":
                 sys.exit(3)
+            case "tools/call" if KIND == "flood":
+                answer(request, {"content": [{"type": "text", "text": "中" * 500_000}]})
             case "tools/call":
                 word = request["params"].get("arguments", {}).get("word", "pong")
                 answer(request, {"content": [{"type": "text", "text": word}]})

@@ -1,6 +1,9 @@
 """Results made from values: JSON as words and as it is, images by what their bytes say."""
 
 import base64
+import json
+from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,12 @@ def test_json_is_told_and_kept():
     result = json_result({"name": "Grüße", "n": 1})
     assert result.text == '{"name":"Grüße","n":1}'
     assert result.details == {"name": "Grüße", "n": 1}
+
+
+def test_what_json_does_not_know_becomes_its_text():
+    result = json_result({"path": Path("/a"), "sum": Decimal("1.5"), "large": 2**70, "broken": "\ud800", 7: "key"})
+    assert result.details == {"path": "/a", "sum": "1.5", "large": 2**70, "broken": "\ud800", "7": "key"}
+    assert json.loads(result.text) == result.details
 
 
 def test_an_image_is_what_its_bytes_say():

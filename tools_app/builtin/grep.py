@@ -71,7 +71,7 @@ def _include(args: GrepArgs) -> str:
 
 @asynccontextmanager
 async def _opened(workspace: Workspace, path: str) -> AsyncGenerator[int, None]:
-    """The descriptor of a directory, opened on a thread: a disk that does not answer holds up this call and no other."""
+    """The descriptor of a directory, opened on a thread: a disk that does not answer must not stop the event loop."""
 
     def opened() -> int:
         with workspace.directory(path) as found:
@@ -81,7 +81,7 @@ async def _opened(workspace: Workspace, path: str) -> AsyncGenerator[int, None]:
     try:
         directory = await asyncio.shield(opening)
     except asyncio.CancelledError:
-        opening.add_done_callback(lambda done: None if done.exception() else os.close(done.result()))
+        opening.add_done_callback(lambda done: done.cancelled() or done.exception() or os.close(done.result()))
         raise
     try:
         yield directory
