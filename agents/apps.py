@@ -12,6 +12,9 @@ class AgentsConfig(AppConfig):
 
         from agents.memory_table import install_trigger
         from agents.models import install_main_agent
+        from agents.selectors import is_agent
+        from tools_app import known_agents
 
         post_migrate.connect(install_main_agent, sender=self)
         post_migrate.connect(install_trigger, sender=self)
+        known_agents.told_by(is_agent)

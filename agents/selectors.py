@@ -33,3 +33,8 @@ def model_of(agent: Agent, *overrides: str) -> str:
     """The first wish that is set: the run's, the session's, the agent's, the installation's."""
     wishes = [*overrides, agent.model, settings.DEFAULT_MODEL]
     return next((wish for wish in wishes if wish), "") or default_model(os.environ)
+
+
+def is_agent(slug: str) -> bool:
+    """Also one that is switched off."""
+    return Agent.objects.filter(slug=slug).exists()

@@ -94,6 +94,8 @@ class McpServerForm(ServerModelForm):
     class Meta:
         model = McpServer
         fields = ["name", *servers.SETTINGS]
+        # Not the model's own words: the admin shows help as HTML, and would take `<name>` for a tag.
+        help_texts = {"name": _("Its tools are called weather__forecast and so on, and policies may name it. Example: weather")}
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

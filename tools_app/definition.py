@@ -189,7 +189,7 @@ class ToolFactory:
         except Declined:
             raise
         except Exception as error:  # one tool that is broken must not cost the run all others
-            _log_once(self.name, type(error))
+            _log_once(self.name, type(error).__name__)
             raise Declined(f"it could not be made, see the log: `{type(error).__name__}`") from error
         if not callable(perform):  # a factory without its last line, in a plugin that nobody has checked
             raise Declined("its factory returns nothing that could be called")
@@ -207,9 +207,9 @@ class ToolFactory:
 
 
 @cache
-def _log_once(name: str, kind: type[Exception]) -> None:
+def _log_once(name: str, kind: str) -> None:
     """A factory is asked by every run and every page, and fails in the same way each time."""
-    logger.exception("the factory of tool %s failed (%s); agents go without it", name, kind.__name__)
+    logger.exception("the factory of tool %s failed (%s); agents go without it", name, kind)
 
 
 def tool(

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import InvalidRequest
+from tools_app import known_agents
 from tools_app.policy.catalog import PROFILES
 from tools_app.policy.chain import evaluate
 from tools_app.policy.expectations import ANY_OTHER
@@ -133,6 +134,8 @@ def _fault_of_entry(entry: str, known: Registry) -> str:
 
 def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
     """What a row without faults would not do, although it looks so. `rules` are those it would be saved among."""
+    if known_agents.is_missing(rule.subject):
+        yield Finding("subject", _("there is no agent “%(agent)s”") % {"agent": rule.subject}, "warning")
     known = known_tools()
     plugins = frozenset(known.plugin_names)
     for name in LISTS:

@@ -36,7 +36,7 @@ STATES = {"broken": "BROKEN", "idle": "idle  ", "holds": "holds "}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     explain = actions.add_parser("explain", help="which tools an agent gets, and which layer refuses the others")
-    explain.add_argument("--agent", metavar="ID", required=True, help="id of the agent, such as main")
+    explain.add_argument("--agent", metavar="ID", default="main", help="id of the agent (main)")
     explain.add_argument("--provider", metavar="P/M", default="", help="the model, as openai/gpt-5, or its provider alone")
     explain.add_argument("--tool", metavar="NAME", default="", help="this one only, layer by layer")
     explain.add_argument("--channel", metavar="NAME", default="", help="such as telegram")

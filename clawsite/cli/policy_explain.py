@@ -2,12 +2,14 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 
 from agents.effective import not_offered
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.printing import harmless, print_table
+from tools_app import known_agents
 from tools_app.policies import current_rules
 from tools_app.policy.chain import Step, Verdict, evaluate
 from tools_app.policy.matcher import normalise
@@ -24,6 +26,8 @@ def explain(options: argparse.Namespace) -> int:
     verdict = evaluate(query, rules)
     declined = not_offered(query, owner_id=0)
     missing = {name: declined[name] for name in verdict.kept if name in declined}
+    if known_agents.is_missing(query.agent):
+        print(harmless(f"There is no agent {query.agent}: this is what one of that name would get."), file=sys.stderr)
     if options.json:
         print(json.dumps(_told(query, verdict, missing, rules.version), ensure_ascii=False, indent=2))
     elif options.tool:

@@ -23,7 +23,7 @@ from clawsite.web.policies_changes import Change, changes
 from clawsite.web.policies_draft import CONTENT, Draft
 from clawsite.web.policies_question import Question
 from clawsite.web.policies_table import answer
-from tools_app import policies
+from tools_app import known_agents, policies
 from tools_app.models import PolicyVersion, ToolPolicy
 from tools_app.policy.catalog import PROFILES
 from tools_app.policy.rules import PLACE, PolicyRules
@@ -104,6 +104,7 @@ def _page(request: PolicyRequest, params: Any, *, status: int = 200, problem: st
     unfiltered = replace(question, tool="", of="", show="").address(drafting)
     context: dict[str, Any] = {
         "question": question,
+        "no_such_agent": known_agents.is_missing(question.agent),
         "rules": rules,
         "draft": draft,
         "answer": found,

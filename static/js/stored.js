@@ -6,6 +6,7 @@ import { failure, failureWords } from "./reasons.js";
 import { verdictOf } from "./tool_card.js";
 import { fill } from "./words.js";
 
+const WITHOUT_MODEL = ["injected", "invoked"]; // whole answers that no model gave: words put in, and a person's own call of a tool
 const STOPPED = ["rpc", "stop", "session-reset", "session-delete"]; // why a run was aborted; any other reason is a failure
 
 export function addStored(transcript, message) {
@@ -61,7 +62,7 @@ function toolResult(transcript, message) {
 
 /** A model's whole answer names its model and usage. `stopReason` alone does not tell: "stop" is also the command's. */
 function isUnfinished({ stopReason, model, usage }) {
-  return Boolean(stopReason) && stopReason !== "injected" && !model && !usage;
+  return Boolean(stopReason) && !WITHOUT_MODEL.includes(stopReason) && !model && !usage;
 }
 
 /** The words that the end of the run had when it was live, as far as they are stored. */

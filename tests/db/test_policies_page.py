@@ -188,7 +188,7 @@ def test_a_look_costs_few_queries_however_many_rules_there_are(operator):
         policies.save_policy(scope="agent", subject=f"robot-{number}", deny=["exec"])
         save_test(name=f"t{number}", expected="never", agent=f"robot-{number}", tool="exec")
     assert (queries(), queries(**drafted | {"seen": "21"}), queries(htmx=True, **drafted | {"seen": "21"})) == few
-    assert max(few) <= 18
+    assert max(few) <= 20
 
 
 # The draft
@@ -250,6 +250,12 @@ def test_a_change_made_meanwhile_is_shown_and_not_overwritten(operator):
     assert re.search(r'<textarea[^>]*name="deny"[^>]*>write</textarea>', page), "the draft is kept"
     assert operator.post("/policies/save/", {**draft, "over": 2}, secure=True).status_code == 302
     assert policies.current_rules().row("agent", "main").deny == ("write",)
+
+
+@pytest.mark.parametrize(("agent", "told"), [("main", False), ("mian", True)])
+def test_an_agent_that_is_not_there_is_told(operator, agent, told):
+    page = operator.get("/policies/", {"agent": agent}, secure=True)
+    assert ("there is no agent “mian”" in unescape(page.content.decode())) is told
 
 
 def test_a_rule_that_breaks_a_test_is_named_before_and_refused_after(operator):

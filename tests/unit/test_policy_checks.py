@@ -6,13 +6,24 @@ from django.core.exceptions import ImproperlyConfigured
 from clawsite.infra.errors import InvalidRequest
 from tests.policy_strategies import PLUGINS
 from tests.unit.test_policy_properties import EVERY_TOOL, factory
-from tools_app import policy_checks
+from tools_app import known_agents, policy_checks
 from tools_app.models import ToolPolicy
 from tools_app.policy.rules import PolicyRules, RuleRow
 from tools_app.policy_checks import checked_rule, faults_of, normal_form, warnings_of
 from tools_app.registry import Registry
 
 NOTHING = PolicyRules(1)
+
+
+@pytest.fixture(autouse=True)
+def agents(monkeypatch):
+    """There is every agent but one."""
+    monkeypatch.setattr(known_agents, "_ask", lambda slug: slug != "mian")
+
+
+def test_a_rule_for_an_agent_that_is_not_there_says_so():
+    assert warnings(scope="agent", subject="mian", deny=["exec"]) == [("subject", "there is no agent “mian”")]
+    assert warnings(scope="agent", subject="main", deny=["exec"]) == []
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,16 @@ def test_thinking_has_a_clock_and_then_its_duration(opened: Page, gateway: FakeG
     expect(summary).to_have_text(re.compile(r"Thought for\s+4\.2 s"))
 
 
+def test_a_call_by_hand_needs_no_answer_of_a_model(stored: Callable[..., Page]) -> None:
+    """Nothing failed, and there is nothing to ask the model again."""
+    call = {"type": "toolCall", "id": "c1", "name": "glob", "arguments": {"pattern": "*"}}
+    asked = stored_message("assistant", "", 1, content=[call], stopReason="invoked")
+    page = stored([stored_message("user", "Run the tool `glob`", 1), asked])
+    expect(page.locator(".tool")).to_be_visible()
+    expect(page.locator(".ending .note")).to_have_text("")
+    expect(page.locator(".ending button")).to_be_hidden()
+
+
 def test_a_tools_output_is_shown_while_it_runs_and_folded_afterwards(opened: Page, gateway: FakeGateway) -> None:
     lines = [f"line {n}" for n in range(100)]
     begin(gateway)

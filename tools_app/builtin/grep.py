@@ -81,12 +81,17 @@ async def _opened(workspace: Workspace, path: str) -> AsyncGenerator[int, None]:
     try:
         directory = await asyncio.shield(opening)
     except asyncio.CancelledError:
-        opening.add_done_callback(lambda done: done.cancelled() or done.exception() or os.close(done.result()))
+        opening.add_done_callback(_close_unused)
         raise
     try:
         yield directory
     finally:
         os.close(directory)
+
+
+def _close_unused(opening: asyncio.Future[int]) -> None:
+    if not opening.cancelled() and not opening.exception():
+        os.close(opening.result())
 
 
 async def _search(request: dict[str, Any], directory: int) -> tuple[list[dict[str, Any]], str]:
