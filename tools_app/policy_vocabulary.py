@@ -5,12 +5,13 @@ from dataclasses import replace
 
 from django.utils.translation import gettext as _
 
-from tools_app import sources
+from tools_app import offer
 from tools_app.policy.catalog import GROUPS, OPENCLAW, PLUGINS
 from tools_app.policy.expectations import Broken, Expectation, broken
 from tools_app.policy.matcher import GROUP_PREFIX, ready
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules
+from tools_app.registry import nameable_with
 from tools_app.sources import known_tools
 
 SHOWN_MEMBERS = 6  # tools of a group, in a hint
@@ -48,8 +49,8 @@ def broken_among(tests: Iterable[Expectation], rules: PolicyRules) -> list[Broke
 
 def absent_among(entries: Iterable[str]) -> frozenset[str]:
     """The entries that name what a plugin or server of ours would bring, while nothing of it is there."""
-    found = sources.current()
-    there = found.registry.nameable
+    found = offer.current()
+    there = nameable_with(found.facts)
     return frozenset(
         entry
         for entry in entries

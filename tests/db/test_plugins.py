@@ -7,7 +7,7 @@ import pytest
 
 from clawsite.infra import db
 from tests.plugin_maker import TOOLS, forget, install, note
-from tools_app import plugins, source_changes, sources
+from tools_app import offer, plugins, source_changes, sources
 from tools_app.definition import Call, Declined, ToolEnv
 from tools_app.hooks import HookCall
 from tools_app.keeper import SourceKeeper
@@ -127,7 +127,7 @@ async def test_a_worker_imports_plugins_before_its_first_run(slow):
     assert not begun.done()
     slow.test_may_end.set()
     await begun
-    assert "slow_word" in sources.current(wait=False).tools
+    assert "slow_word" in offer.current(wait=False).facts
     await keeper.close()
 
 
@@ -148,7 +148,7 @@ def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add_plugin, monke
     add_plugin("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
     plugins.note(plugins.seen(), sources.loaded_plugins())
     assert Plugin.objects.get(name="guard").has_hooks
-    sources._sources.cache_clear()
+    sources.forget()
     plugins._imports.clear()
     monkeypatch.setattr(plugins, "_load", lambda name: Loaded(name, error="ImportError: gone"))
     (found,) = sources.plugin_hooks()
