@@ -24,10 +24,10 @@ from tools_app.policy.catalog import PLUGINS
 from tools_app.policy.matcher import GROUP_PREFIX, normalise
 from tools_app.policy.query import ToolFacts
 
-# What the answer depends on: switches, settings, names of plugins, and the digest of each server's tools.
+# What the answer depends on: switches, settings, what workers found in plugins, and the digest of each server's tools.
 STATE = """
-    SELECT 'mcp', id, enabled, revision, listing FROM tools_app_mcpserver
-    UNION ALL SELECT 'plugin', id, enabled, 0, name FROM tools_app_plugin
+    SELECT 'mcp', id, enabled, '', revision, listing FROM tools_app_mcpserver
+    UNION ALL SELECT 'plugin', id, enabled, name, CASE WHEN has_hooks THEN 1 ELSE 0 END, CAST(tools AS TEXT) FROM tools_app_plugin
     ORDER BY 1, 2
 """
 State = tuple[tuple[Any, ...], ...]
@@ -111,7 +111,7 @@ def current(*, wait: bool = True) -> Offer:
 def state(*, wait: bool = True) -> tuple[State, frozenset[str]]:
     """What all of this is remembered by: the rows, and the plugins whose import is over."""
     rows = tuple(tuple(row) for row in sql.rows(STATE))
-    enabled = [name for kind, _id, is_on, _revision, name in rows if kind == "plugin" and is_on]
+    enabled = [name for kind, _id, is_on, name, *_rest in rows if kind == "plugin" and is_on]
     return rows, plugins.imported(enabled, plugins.PATIENCE_SECONDS if wait else 0)
 
 

@@ -4,10 +4,10 @@ Sync, for threads of infra.db that read: after a change, the lists of all server
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from tools_app import offer, registry
-from tools_app.hooks import Hook, HookAnswer, PluginHook
+from tools_app import offer, plugins, registry
+from tools_app.hooks import Hook, HookAnswer, HookCall, PluginHook
 from tools_app.mcp.tools import factories_of
 from tools_app.models import McpServer
 from tools_app.offer import Offer, State
@@ -24,7 +24,7 @@ def known_tools() -> Registry:
 def plugin_hooks() -> tuple[PluginHook, ...]:
     """The before_tool_call hooks of enabled plugins, in the order of the plugins' names.
 
-    One that had hooks and cannot be loaded blocks every call: somebody wanted each of them looked at.
+    One that had hooks and cannot be loaded, or whose import goes on, blocks every call: somebody wanted each of them looked at.
     """
     return _hooks(offer.current())
 
@@ -56,10 +56,20 @@ def _hooks(now: Offer) -> tuple[PluginHook, ...]:
 
 
 def _blocking(now: Offer, loaded: Loaded) -> tuple[Hook, ...]:
-    """In place of hooks that should be there and are not."""
-    if not loaded.error or loaded.name not in now.watchful:
-        return ()
-    return (lambda _call: HookAnswer(block=f"it looks at every call, and cannot be loaded ({loaded.error})"),)
+    """In place of hooks that should be there and are not, or of which nobody knows yet whether they are."""
+    if loaded.error and loaded.name in now.watchful:
+        return (lambda _call: HookAnswer(block=f"it looks at every call, and cannot be loaded ({loaded.error})"),)
+    return (partial(_until_imported, loaded.name),) if loaded.error == plugins.UNFINISHED else ()
+
+
+def _until_imported(plugin: str, _call: HookCall) -> HookAnswer | None:
+    """For a run that began before the import ended, which may be over by the time of a call."""
+    ended = plugins.loaded(plugin)
+    if ended.error == plugins.UNFINISHED:
+        return HookAnswer(block="it may want to look at every call, and its import has not ended yet; try again later")
+    if ended.before_tool_call:
+        return HookAnswer(block="it looks at every call, and was loaded after this run began; the next run has it")
+    return None
 
 
 @lru_cache(maxsize=2)
