@@ -42,8 +42,10 @@ _NAMES = {
 class Offer:
     facts: dict[str, ToolFacts]  # of every tool there is
     ids: set[str] = field(default_factory=set)  # of enabled plugins and servers
-    off: set[str] = field(default_factory=set)  # ids and tools of those that are not, or that cannot be used
-    families: set[str] = field(default_factory=set)  # what the names of a server's tools begin with, for each server
+    off: dict[str, str] = field(default_factory=dict)  # ids and tools of those that are not, or that cannot be used -> id
+    families: dict[str, McpServer] = field(default_factory=dict)  # by what the names of a server's tools begin with
+    unseen: set[str] = field(default_factory=set)  # servers, on or off, whose list nobody has seen yet
+    filtered: set[str] = field(default_factory=set)  # tools that the operator's patterns keep out
     kinds: dict[str, str] = field(default_factory=dict)  # plugin or MCP server, for each id, on or off
     loaded: list[Loaded] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)  # plugin or server -> what is left out
@@ -68,7 +70,7 @@ class Offer:
         if not name.endswith("*"):
             return name in named or any(name.startswith(family) for family in self.families)
         beginning = name[:-1]
-        return any(each.startswith(beginning) for each in named | self.families) or any(
+        return any(each.startswith(beginning) for each in named | self.families.keys()) or any(
             beginning.startswith(family) for family in self.families
         )
 
@@ -126,16 +128,19 @@ def of(_state: State, _imported: frozenset[str]) -> Offer:
             if plugin.has_hooks:
                 offer.watchful.add(plugin.name)
         if plugin.name not in offer.ids:
-            offer.off |= {plugin.name, *plugin.tools}
+            offer.off |= dict.fromkeys([plugin.name, *plugin.tools], plugin.name)
     for server, names in _servers():
         offer.kinds[server.name] = "MCP server"
-        offer.families.add(prefix_of(server.name))
+        offer.families[prefix_of(server.name)] = server
+        tools = {tool_name(server.name, name): is_wanted(name, server.include, server.exclude) for name in names}
+        if not server.listing and not tools:
+            offer.unseen.add(server.name)
         if not server.enabled:
-            offer.off |= {server.name, *(tool_name(server.name, name) for name in names)}
+            offer.off |= dict.fromkeys([server.name, *tools], server.name)
             continue
         offer.ids.add(server.name)
-        wanted = [tool_name(server.name, name) for name in names if is_wanted(name, server.include, server.exclude)]
-        if refused := [why for name in wanted if (why := offer.add(name, server.name))]:
+        offer.filtered |= {name for name, is_on in tools.items() if not is_on}
+        if refused := [why for name, is_on in tools.items() if is_on and (why := offer.add(name, server.name))]:
             offer.problems[server.name] = refused
     offer.plugin_names = registry.names_of_plugins(offer.facts.values(), offer.ids)
     return offer
@@ -161,5 +166,5 @@ def _servers() -> list[tuple[McpServer, list[str]]]:
     """Each server without its list, and the names in it as the server gave them."""
     rows = sql.rows(f"SELECT id, {_NAMES[connection.vendor]} FROM tools_app_mcpserver")
     names = {pk: orjson.loads(found) for pk, found in rows}
-    servers = McpServer.objects.only("name", "enabled", "include", "exclude").order_by("name")
+    servers = McpServer.objects.only("name", "enabled", "include", "exclude", "listing").order_by("name")
     return [(server, names.get(server.pk, [])) for server in servers]

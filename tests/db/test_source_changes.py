@@ -119,6 +119,45 @@ def test_what_was_not_made_is_not_remembered(weather):
     assert {name for name in sources.known_tools().tools if "__" in name} == {"weather__get_b"}
 
 
+NO_DROP = "Policy test “nobody drops” would fail: {tool} for any-other-agent is allowed"
+
+
+@pytest.mark.parametrize(
+    ("entry", "tool"),
+    [
+        ("weather__drop", "weather__drop"),
+        ("weather__dr*", "weather__dr*"),
+        ("weather", "weather__*"),
+        ("group:plugins", "weather__*"),
+    ],
+)
+def test_a_server_that_may_bring_what_nobody_shall_have_is_not_added(echo, entry, tool):
+    save_policy(scope="global", profile="full", deny=["echo"])
+    expect("nobody drops", "never", entry, agent="")
+    with pytest.raises(InvalidRequest) as refused:
+        source_changes.save_server(McpServer(name="weather", command="true", enabled=True))
+    assert refused.value.message.startswith(NO_DROP.format(tool=tool))
+    later = source_changes.save_server(McpServer(name="weather", command="true"))
+    with pytest.raises(InvalidRequest, match="nobody drops"):
+        source_changes.switch_servers([later], on=True)
+    save_policy(scope="global", profile="full", deny=["echo", "weather"])
+    source_changes.switch_servers([later], on=True)
+    assert states() == {"nobody drops": "holds"}
+
+
+def test_a_policy_that_would_give_what_a_server_may_yet_bring_is_not_published(weather):
+    save_policy(scope="agent", subject="main", profile="coding")
+    expect("main never drops", "never", "weather__drop")
+    assert states() == {"main never drops": "holds"}
+    with pytest.raises(InvalidRequest, match="main never drops"):
+        save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
+    weather.exclude = ["drop"]
+    source_changes.save_server(weather)
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
+    seen(weather, "forecast", "drop")
+    assert states() == {"main never drops": "holds"}
+
+
 # Possible all the same.
 
 
