@@ -40,7 +40,7 @@ def forget(folder: Path) -> None:
     from tools_app import plugins, sources
 
     plugins._imports.clear()
-    sources._sources.cache_clear()
+    sources.forget()
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "") or "").startswith(str(folder)):
             del sys.modules[name]

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.admin_actions import Outlook, confirmed
 from clawsite.infra.admin_display import EMPTY, word_column
-from tools_app import plugins, source_changes, sources
+from tools_app import offer, plugins, source_changes
 from tools_app.admin_served import ServedAdmin
 from tools_app.admin_sources_form import McpServerForm, PluginForm
 from tools_app.mcp import servers
@@ -134,7 +134,7 @@ class McpServerAdmin(SourceAdmin):
 
     @admin.display(description=_("left out"))
     def left_out(self, server: McpServer) -> str:
-        notes = [*server.notes, *sources.current().problems.get(server.name, [])]
+        notes = [*server.notes, *offer.current().problems.get(server.name, [])]
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((each,) for each in notes))) if notes else EMPTY
 
     def save_model(self, request: HttpRequest, obj: McpServer, form: Any, change: bool) -> None:

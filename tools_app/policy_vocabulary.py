@@ -5,14 +5,17 @@ from dataclasses import replace
 
 from django.utils.translation import gettext as _
 
-from tools_app import sources
+from tools_app import offer
 from tools_app.policy.catalog import GROUPS, OPENCLAW, PLUGINS
 from tools_app.policy.expectations import Broken, Expectation, broken
 from tools_app.policy.matcher import GROUP_PREFIX, ready
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules
+from tools_app.registry import nameable_with, names_of_plugins
 from tools_app.sources import known_tools
+from tools_app.supposed import supposed, to_come
 
+NEVER = "never"
 SHOWN_MEMBERS = 6  # tools of a group, in a hint
 
 
@@ -37,24 +40,35 @@ def is_known_tool(entry: str) -> bool:
 def broken_among(tests: Iterable[Expectation], rules: PolicyRules) -> list[Broken]:
     """Those of these tests, stored or not, that do not hold.
 
-    Not among them: those about tools whose plugin or server is off or cannot be used. What is not there is not allowed to
-    anybody, and whether it would be is asked again when it comes back.
+    Of tools whose plugin or server is off, cannot be used or was not seen yet, `never` is asked as if they were there, because
+    they may come at any time; `allowed` is not, and is asked again when they are back.
     """
-    tests = list(tests)
-    absent = absent_among(test.tool for test in tests)
-    known = known_tools()
-    return broken([test for test in tests if test.tool not in absent], rules, known.nameable, known.plugin_names)
+    now = offer.current()
+    there = nameable_with(now.facts)
+    faults = []
+    for test in tests:
+        tools, plugins = there, now.plugin_names
+        if test.expected == NEVER:
+            tools = (*there, *to_come(now))
+        if now.would_bring(test.tool) and not _fits(test.tool, tools):
+            tools = tuple(supposed(test.tool, now)) if test.expected == NEVER else ()
+            if not tools:
+                continue
+        if test.expected == NEVER:
+            plugins = names_of_plugins(tools, now.plugin_names)
+        faults += broken([test], rules, tools, plugins)
+    return faults
 
 
 def absent_among(entries: Iterable[str]) -> frozenset[str]:
     """The entries that name what a plugin or server of ours would bring, while nothing of it is there."""
-    found = sources.current()
-    there = found.registry.nameable
-    return frozenset(
-        entry
-        for entry in entries
-        if found.would_bring(entry) and not any(ready((entry,)).find(facts) is not None for facts in there)
-    )
+    now = offer.current()
+    there = nameable_with(now.facts)
+    return frozenset(entry for entry in entries if now.would_bring(entry) and not _fits(entry, there))
+
+
+def _fits(entry: str, tools: Iterable[ToolFacts]) -> bool:
+    return any(ready((entry,)).find(facts) is not None for facts in tools)
 
 
 def entry_words() -> list[tuple[str, str]]:

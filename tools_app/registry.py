@@ -5,7 +5,7 @@ What comes and goes while we run, plugins and MCP servers, is added by tools_app
 An app that is not one of ours is a plugin: its label is the plugin's id, and its tools are in `group:plugins`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -60,17 +60,11 @@ class Registry:
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
-        """Ids of the plugins and names of their tools: what a policy entry may call one of them."""
-        brought = [each.facts for each in self.tools.values() if each.facts.plugin]
-        names = {name for facts in brought for name in (facts.plugin, facts.name)} | self.plugins
-        return tuple(sorted({name.lower() for name in names}))
+        return names_of_plugins((each.facts for each in self.tools.values()), self.plugins)
 
     @property
     def nameable(self) -> tuple[ToolFacts, ...]:
-        """Every tool a policy can speak of, also those natives that nothing offers yet."""
-        absent = [(name, group) for name, group in catalog.GROUP_OF.items() if name not in self.tools]
-        offered = (each.facts for each in self.tools.values())
-        return (*offered, *(ToolFacts(name, _groups_of(group), "", name in catalog.OWNER_ONLY) for name, group in absent))
+        return nameable_with({name: each.facts for name, each in self.tools.items()})
 
     def create(self, names: Iterable[str], env: ToolEnv) -> tuple[dict[str, Tool], dict[str, str]]:
         """Those of these tools that have a place in the run, and of the others why not."""
@@ -86,6 +80,19 @@ class Registry:
     def knows(self, entry: str) -> bool:
         """Whether a policy entry names a native tool, a group, a plugin or a plugin's tool, or fits one of them."""
         return entry in self.also_known or kind_of(entry, frozenset(self.plugin_names)) != "unknown"
+
+
+def names_of_plugins(tools: Iterable[ToolFacts], plugins: Iterable[str]) -> tuple[str, ...]:
+    """Ids of the plugins and names of their tools: what a policy entry may call one of them."""
+    brought = {name for facts in tools if facts.plugin for name in (facts.plugin, facts.name)}
+    return tuple(sorted({name.lower() for name in (*brought, *plugins)}))
+
+
+def nameable_with(offered: Mapping[str, ToolFacts]) -> tuple[ToolFacts, ...]:
+    """Every tool a policy can speak of, also those natives that nothing offers yet."""
+    absent = [(name, group) for name, group in catalog.GROUP_OF.items() if name not in offered]
+    natives = (ToolFacts(name, _groups_of(group), "", name in catalog.OWNER_ONLY) for name, group in absent)
+    return (*offered.values(), *natives)
 
 
 @cache
@@ -107,12 +114,17 @@ def facts_of(factory: ToolFactory, plugin: str) -> ToolFacts:
     """Refuses whatever would let a tool borrow the standing of another one: policy entries go by these names."""
     name = factory.name
     if plugin:
-        if {name.lower(), plugin.lower()} & (catalog.NATIVE_NAMES | catalog.ALIASES.keys()):
-            raise ImproperlyConfigured(f"plugin {plugin} may not use the name of a native tool ({name})")
-        return ToolFacts(name, (catalog.PLUGINS,), plugin, factory.owner_only)
+        return facts_of_plugin(name, plugin, owner_only=factory.owner_only)
     if (expected := catalog.GROUP_OF.get(name)) != factory.group:
         raise ImproperlyConfigured(f"tool {name} says group {factory.group!r}, but tools_app.policy.catalog says {expected!r}")
     return ToolFacts(name, _groups_of(factory.group), "", factory.owner_only or name in catalog.OWNER_ONLY)
+
+
+def facts_of_plugin(name: str, plugin: str, *, owner_only: bool = False) -> ToolFacts:
+    """Of a tool that a plugin or server brings."""
+    if {name.lower(), plugin.lower()} & (catalog.NATIVE_NAMES | catalog.ALIASES.keys()):
+        raise ImproperlyConfigured(f"plugin {plugin} may not use the name of a native tool ({name})")
+    return ToolFacts(name, (catalog.PLUGINS,), plugin, owner_only)
 
 
 def _groups_of(group: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import pytest
 
 from clawsite.infra import db
 from tests.plugin_maker import TOOLS, forget, install, note
-from tools_app import plugins, source_changes, sources
+from tools_app import offer, plugins, source_changes, sources
 from tools_app.definition import Call, Declined, ToolEnv
 from tools_app.hooks import HookCall
 from tools_app.keeper import SourceKeeper
@@ -127,7 +127,7 @@ async def test_a_worker_imports_plugins_before_its_first_run(slow):
     assert not begun.done()
     slow.test_may_end.set()
     await begun
-    assert "slow_word" in sources.current(wait=False).tools
+    assert "slow_word" in offer.current(wait=False).facts
     await keeper.close()
 
 
@@ -148,13 +148,48 @@ def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add_plugin, monke
     add_plugin("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
     plugins.note(plugins.seen(), sources.loaded_plugins())
     assert Plugin.objects.get(name="guard").has_hooks
-    sources._sources.cache_clear()
+    sources.forget()
     plugins._imports.clear()
     monkeypatch.setattr(plugins, "_load", lambda name: Loaded(name, error="ImportError: gone"))
     (found,) = sources.plugin_hooks()
     assert "cannot be loaded (ImportError: gone)" in found.hook(HookCall("read", {}, "main", "main")).block
     plugins.note(plugins.seen(), sources.loaded_plugins())
     assert Plugin.objects.get(name="guard").has_hooks
+
+
+def test_hooks_that_another_process_found_block_every_call_where_they_cannot_be_loaded(add_plugin, monkeypatch):
+    monkeypatch.setattr(plugins, "_load", lambda name: Loaded(name, error="ImportError: gone"))
+    Plugin.objects.create(name="guard", enabled=True)
+    assert sources.plugin_hooks() == ()
+    Plugin.objects.update(has_hooks=True)
+    (found,) = sources.plugin_hooks()
+    assert "cannot be loaded" in found.hook(HookCall("read", {}, "main", "main")).block
+
+
+def test_tools_that_another_process_found_may_be_named_where_they_cannot_be_loaded(add_plugin, monkeypatch):
+    monkeypatch.setattr(plugins, "_load", lambda name: Loaded(name, error="ImportError: gone"))
+    Plugin.objects.create(name="later", enabled=True)
+    assert not sources.known_tools().knows("later_tool")
+    Plugin.objects.update(tools=["later_tool"])
+    assert sources.known_tools().knows("later_tool")
+
+
+LOOKS = "\ndef look(call): return None\nbefore_tool_call = [look]\n"
+
+
+@pytest.mark.parametrize(("more", "then"), [("", None), (LOOKS, "was loaded after this run began")])
+async def test_no_call_is_made_while_nobody_knows_whether_a_plugin_has_hooks(add_plugin, slow, eventually, more, then):
+    with (add_plugin.folder / "slow_plugin.py").open("a") as code:
+        code.write(more)
+    Plugin.objects.filter(name="slow").update(enabled=True)
+    (found,) = sources.plugin_hooks()
+    call = HookCall("read", {}, "main", "main")
+    assert "its import has not ended yet" in found.hook(call).block
+    slow.test_may_end.set()
+    await eventually(lambda: "slow_word" in sources.known_tools().tools)
+    answer = found.hook(call)
+    assert then in answer.block if then else answer is None
+    assert len(sources.plugin_hooks()) == bool(more)
 
 
 def test_an_allow_list_of_a_plugin_that_is_off_is_warned_about_too(add_plugin):

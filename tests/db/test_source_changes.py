@@ -5,10 +5,11 @@ from django.test import Client
 
 from clawsite.infra.errors import InvalidRequest
 from tests.plugin_maker import TOOLS, forget, note
-from tools_app import policy_tests, source_changes, sources
+from tools_app import offer, policy_tests, source_changes, sources
 from tools_app.mcp import servers
 from tools_app.mcp.listing import Listing
 from tools_app.models import McpServer, Plugin, PolicyTest
+from tools_app.offer import OfferedNow
 from tools_app.policies import broken_tests, current_rules, save_policy
 from tools_app.policy.query import ToolFacts
 
@@ -118,6 +119,45 @@ def test_what_was_not_made_is_not_remembered(weather):
     assert {name for name in sources.known_tools().tools if "__" in name} == {"weather__get_b"}
 
 
+NO_DROP = "Policy test “nobody drops” would fail: {tool} for any-other-agent is allowed"
+
+
+@pytest.mark.parametrize(
+    ("entry", "tool"),
+    [
+        ("weather__drop", "weather__drop"),
+        ("weather__dr*", "weather__dr*"),
+        ("weather", "weather__*"),
+        ("group:plugins", "weather__*"),
+    ],
+)
+def test_a_server_that_may_bring_what_nobody_shall_have_is_not_added(echo, entry, tool):
+    save_policy(scope="global", profile="full", deny=["echo"])
+    expect("nobody drops", "never", entry, agent="")
+    with pytest.raises(InvalidRequest) as refused:
+        source_changes.save_server(McpServer(name="weather", command="true", enabled=True))
+    assert refused.value.message.startswith(NO_DROP.format(tool=tool))
+    later = source_changes.save_server(McpServer(name="weather", command="true"))
+    with pytest.raises(InvalidRequest, match="nobody drops"):
+        source_changes.switch_servers([later], on=True)
+    save_policy(scope="global", profile="full", deny=["echo", "weather"])
+    source_changes.switch_servers([later], on=True)
+    assert states() == {"nobody drops": "holds"}
+
+
+def test_a_policy_that_would_give_what_a_server_may_yet_bring_is_not_published(weather):
+    save_policy(scope="agent", subject="main", profile="coding")
+    expect("main never drops", "never", "weather__drop")
+    assert states() == {"main never drops": "holds"}
+    with pytest.raises(InvalidRequest, match="main never drops"):
+        save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
+    weather.exclude = ["drop"]
+    source_changes.save_server(weather)
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["weather"])
+    seen(weather, "forecast", "drop")
+    assert states() == {"main never drops": "holds"}
+
+
 # Possible all the same.
 
 
@@ -195,9 +235,9 @@ def tools_of(source: str) -> list[ToolFacts]:
 def test_what_is_still_offered_is_not_gone(weather, echo, django_assert_num_queries):
     mine = [*tools_of("weather"), *tools_of("echo"), ToolFacts("read", ("fs",))]
     with django_assert_num_queries(1):
-        assert sources.gone_among(mine) == {}
-    with django_assert_num_queries(0):
-        assert sources.gone_among(mine[2:]) == {}
+        now = offer.offered_now(mine)
+    assert now == OfferedNow(sources.known_tools().plugin_names, {})
+    assert {"weather", "weather__forecast", "echo", "echo_word"} <= set(now.plugins)
 
 
 def filtered(row: McpServer) -> None:
@@ -218,13 +258,33 @@ def filtered(row: McpServer) -> None:
 def test_why_a_tool_of_a_server_is_gone(weather, change, why):
     mine = tools_of("weather")
     change(weather)
-    assert sources.gone_among(mine) == {"weather__forecast": why}
+    assert offer.offered_now(mine).gone == {"weather__forecast": why}
 
 
 def test_why_a_tool_of_a_plugin_is_gone(echo):
     mine = tools_of("echo")
     source_changes.switch_plugins([echo], on=False)
-    assert sources.gone_among(mine) == {"echo_word": "plugin `echo` was switched off"}
+    assert offer.offered_now(mine).gone == {"echo_word": "plugin `echo` was switched off"}
+
+
+def test_a_call_under_way_is_judged_by_the_plugins_of_now(weather):
+    mine = tools_of("weather")
+    source_changes.switch_servers([weather], on=False)
+    assert offer.offered_now(mine).plugins == sources.known_tools().plugin_names
+    assert "weather" not in offer.offered_now(mine).plugins
+
+
+def test_what_a_call_is_judged_by_is_known_without_reading_a_list_of_tools(weather, django_assert_num_queries):
+    """It is asked on the one thread that writes, also right after a change."""
+    mine = tools_of("weather")
+    changed = seen(weather, "forecast", "hail", "Rain.Now")
+    changed.exclude = ["hail"]
+    source_changes.save_server(changed)
+    with django_assert_num_queries(4) as asked:
+        now = offer.offered_now(mine)
+    assert now.gone == {}
+    assert {name for name in now.plugins if "__" in name} == {"weather__forecast", "weather__rain_now"}
+    assert not [each["sql"] for each in asked.captured_queries if '"tools_app_mcpserver"."tools"' in each["sql"]]
 
 
 # In the admin.

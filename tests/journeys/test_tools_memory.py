@@ -108,7 +108,7 @@ async def test_a_search_that_takes_too_long_is_stopped_in_words(workshop: Worksh
     (workspace(workshop.user) / "MEMORY.md").write_text("lobster")
     held, read = threading.Event(), notes.read_note
     monkeypatch.setattr(notes, "read_note", lambda files, path: held.wait(20) and read(files, path))
-    known = sources.current().tools
+    known = sources.known_tools().tools
     hasty = replace(known["memory_search"], factory=replace(known["memory_search"].factory, timeout_s=0.2))
     monkeypatch.setitem(known, "memory_search", hasty)
     (stopped,) = await results(workshop, asks("memory_search", query="lobster"))
