@@ -22,8 +22,8 @@ from sessions_app.queue import Claimed, LeaseLost
 from sessions_app.tool_calls import Decision
 from tools_app.authorize import Authorization, authorize_tool_call
 from tools_app.definition import CallRef, ImageBlock, ToolResult
+from tools_app.offer import offered_now
 from tools_app.policies import current_rules
-from tools_app.sources import gone_among
 
 LONGEST_NAME = 128  # characters of a tool's name that the model made up
 
@@ -140,9 +140,9 @@ def _decide_again(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPla
 def _decide(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
     """Authorise all calls of a turn by the rules and the sources of tools of this moment, and tell the refusals."""
     toolset, rules = plan.toolset, current_rules()
-    gone = gone_among(toolset.query.tools)
+    now = offered_now(toolset.query.tools)
     decided = {
-        call.id: authorize_tool_call(CallRef(call.id, call.name, call.arguments), toolset=toolset, rules=rules, gone=gone)
+        call.id: authorize_tool_call(CallRef(call.id, call.name, call.arguments), toolset=toolset, rules=rules, now=now)
         for call in calls
     }
     decisions = [_decision(call, decided[call.id]) for call in calls]

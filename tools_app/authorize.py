@@ -6,11 +6,12 @@ the caller writes the `Authorization`, question, answer and policy version, with
 
 import copy
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, replace
 from typing import Any, Literal
 
 from sessions_app.rule_words import NOT_OFFERED
 from tools_app.definition import CallRef, Tool, ToolResult, text_result
+from tools_app.offer import OfferedNow
 from tools_app.policy.chain import evaluate
 from tools_app.policy.rules import PolicyRules
 from tools_app.toolset import Toolset
@@ -52,13 +53,11 @@ class Authorization:
         return text_result(self.reason, details={"code": "tool_not_allowed", "layer": self.layer, "rule": self.rule}, is_error=True)
 
 
-def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules, gone: Mapping[str, str] = NOTHING) -> Authorization:
-    """Judge a call by the rules of this moment, which may be stricter than those the tool set was built with.
-
-    `gone` are tools of the set that nothing offers any more, each with the reason.
-    """
+def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules, now: OfferedNow | None = None) -> Authorization:
+    """Judge a call by the rules and the plugins of this moment, which may be others than those the tool set was built with."""
     asked = [facts for facts in toolset.query.tools if facts.name == call.name]
-    query = toolset.query.about(asked)
+    query = replace(toolset.query, plugins=now.plugins) if now else toolset.query
+    query, gone = query.about(asked), now.gone if now else NOTHING
     verdict = evaluate(query, rules)
     tool = toolset.get(call.name)
     layer = rule = ""

@@ -3,6 +3,7 @@
 import ast
 import copy
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tools_app.authorize import AuthorizedCall, authorize_tool_call
 from tools_app.builtin.fs import make_edit, make_glob, make_read, make_write
 from tools_app.builtin.grep import make_grep
 from tools_app.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
+from tools_app.offer import OfferedNow
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
@@ -153,16 +155,27 @@ def test_a_tool_allowed_after_the_start_is_still_not_offered():
     assert "the policy refused it when this run began" in refused.reason
 
 
+def test_a_call_is_judged_by_the_plugins_of_its_moment():
+    """A list of plugins only is ignored while they are there. Once they are gone, it is a list of nothing."""
+    rules = PolicyRules(7, (RuleRow("global", profile="full", allow=("acme",)),))
+    offered = toolset(rules, is_owner=True)
+    judged = partial(authorize_tool_call, CallRef("c1", "write", {}), toolset=offered, rules=rules)
+    assert judged(now=OfferedNow(offered.query.plugins, {})).effect == "allow"
+    refused = judged(now=OfferedNow((), {"acme_post": "plugin `acme` was switched off"}))
+    assert (refused.effect, refused.layer, refused.permit) == ("deny", "global", None)
+
+
 def test_a_tool_whose_source_is_gone_is_refused_by_name_and_not_offered_to_anybody_else():
     offered = toolset(full(), is_owner=True)
     gone = {"acme_post": "plugin `acme` was switched off"}
+    now = OfferedNow(offered.query.plugins, gone)
     for name in ("acme_post", "no_such"):
-        refused = authorize_tool_call(CallRef("c1", name, {}), toolset=offered, rules=full(), gone=gone)
+        refused = authorize_tool_call(CallRef("c1", name, {}), toolset=offered, rules=full(), now=now)
         assert (refused.effect, refused.layer, refused.permit) == ("deny", "toolset", None)
         assert "`acme_post`" not in refused.reason.partition("Tools you may use")[2]
         if name in gone:
             assert "is not offered in this run: plugin `acme` was switched off." in refused.reason
-    assert authorize_tool_call(CallRef("c1", "read", {}), toolset=offered, rules=full(), gone=gone).permit
+    assert authorize_tool_call(CallRef("c1", "read", {}), toolset=offered, rules=full(), now=now).permit
 
 
 def test_what_is_stored_replays_to_the_same_answer():
