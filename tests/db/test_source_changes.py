@@ -325,6 +325,10 @@ def test_the_form_of_a_plugin_names_the_tests_it_would_break(operator, echo):
     assert not Plugin.objects.get().enabled
 
 
+def test_the_form_of_a_plugin_that_there_is_not_leads_back_to_the_list(operator):
+    assert operator.post(f"{PLUGINS}abc/change/", {"enabled": "on"}, secure=True).status_code == 302
+
+
 @pytest.mark.parametrize(("address", "name"), [(SERVERS, "weather"), (PLUGINS, "echo")])
 def test_an_action_names_the_tests_it_would_break(operator, weather, echo, address, name):
     main_has_only(name)
