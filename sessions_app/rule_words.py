@@ -45,6 +45,17 @@ PLAIN = {
     "this version does not have it yet": gettext_lazy("this version does not have it yet"),
 }
 
+# About the source of a tool: which kind, its name, what became of it.
+ABOUT = {
+    ("plugin", "does not offer it any more"): gettext_lazy("plugin `%s` does not offer it any more"),
+    ("plugin", "cannot be used now"): gettext_lazy("plugin `%s` cannot be used now"),
+    ("plugin", "was switched off"): gettext_lazy("plugin `%s` was switched off"),
+    ("MCP server", "does not offer it any more"): gettext_lazy("MCP server `%s` does not offer it any more"),
+    ("MCP server", "cannot be used now"): gettext_lazy("MCP server `%s` cannot be used now"),
+    ("MCP server", "was switched off"): gettext_lazy("MCP server `%s` was switched off"),
+    ("its source", "was removed"): gettext_lazy("its source `%s` was removed"),
+}
+
 
 def rule_words(rule: str) -> str:
     """Such as "profile `coding`: allow entry `group:fs`"; what is not known here stays as it was written."""
@@ -55,6 +66,8 @@ def rule_words(rule: str) -> str:
 def _part(part: str) -> str:
     if part in PLAIN:
         return str(PLAIN[part])
+    if (about := re.fullmatch(r"(.+) `(.+)` (.+)", part)) and (about[1], about[3]) in ABOUT:
+        return str(ABOUT[about[1], about[3]] % about[2])
     found = re.fullmatch(r"(.+) `(.+)`", part)
     return str(WITH_NAME[found[1]] % found[2]) if found and found[1] in WITH_NAME else part
 

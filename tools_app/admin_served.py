@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from clawsite.infra.admin_base import ClawAdmin
 from clawsite.infra.errors import ClawError
+from tools_app import plugins
 
 
 class ServedAdmin(ClawAdmin):
@@ -17,6 +18,7 @@ class ServedAdmin(ClawAdmin):
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
+        self._import_plugins(request, object_id)
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except ClawError:
@@ -24,11 +26,20 @@ class ServedAdmin(ClawAdmin):
             return super().changeform_view(request, object_id, form_url, extra_context)
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        self._import_plugins(request, object_id)
         try:
             return super().delete_view(request, object_id, extra_context)
         except ClawError as refused:
             self.message_user(request, refused.message, messages.ERROR)
             return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[object_id]))
+
+    def _import_plugins(self, request: HttpRequest, object_id: str | None) -> None:
+        """Here, because the admin's own transaction holds off everybody else who writes. The service says what is not there."""
+        if request.method == "POST" and self.has_view_or_change_permission(request):
+            plugins.imported(self._plugins_for(request, object_id), plugins.IMPORT_SECONDS)
+
+    def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
+        return plugins.enabled_names()
 
     def get_actions(self, request: HttpRequest) -> Any:
         """Without deleting many at once: one that may not go would leave the others half done."""

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.admin_actions import Outlook, confirmed
 from clawsite.infra.admin_display import EMPTY, word_column
-from tools_app import offer, plugins, source_changes
+from tools_app import offer, source_changes
 from tools_app.admin_served import ServedAdmin
 from tools_app.admin_sources_form import McpServerForm, PluginForm
 from tools_app.mcp import servers
@@ -174,14 +174,11 @@ class PluginAdmin(SourceAdmin):
     def tool_count(self, plugin: Plugin) -> int:
         return len(plugin.tools)
 
-    def changeform_view(
-        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """A plugin that is enabled is imported before the transaction of the form, which nobody else could write beside."""
-        if object_id and request.POST.get("enabled") and self.has_change_permission(request):
-            names = Plugin.objects.filter(pk=object_id).values_list("name", flat=True)
-            plugins.imported(names, plugins.IMPORT_SECONDS)
-        return super().changeform_view(request, object_id, form_url, extra_context)
+    def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
+        """And the one that is to be enabled."""
+        row = self.get_object(request, object_id) if object_id else None
+        wanted = row and request.POST.get("enabled") and self.has_change_permission(request, row)
+        return [*super()._plugins_for(request, object_id), *([row.name] if row and wanted else [])]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -5,21 +5,25 @@ An entry point leads to a module or object with either or both of these:
     tools = [make_forecast]              # made by our @tool
     before_tool_call = [check_address]   # hooks, see tools_app.hooks
 
-Installed plugins are found by their metadata; no code of theirs runs before they are enabled. One that cannot be used is
-shown with its error and left out: it never stops a process or a run. Only where it looked at calls before, none is made now.
+Installed plugins are found by their metadata; no code of theirs runs before an operator tries to enable them. One that cannot
+be used is shown with its error and left out: it never stops a process or a run. Only where it looked at calls before, or may
+want to once its import has ended, none is made now.
 """
 
+import functools
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from clawsite.infra import clock
+from clawsite.infra.errors import Unavailable
 from clawsite.infra.text import storable
 from tools_app.definition import TOOL_NAME, ToolFactory
 from tools_app.models import Plugin
@@ -31,6 +35,9 @@ IMPORT_SECONDS = 30.0  # for those who can wait: a worker before its first run, 
 PATIENCE_SECONDS = 1.0  # for everybody else who meets a plugin that is just being imported
 UNFINISHED = "its import has not ended yet"
 MAX_ERROR = 500
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class BadPlugin(Exception):
@@ -130,6 +137,26 @@ def imported(names: Iterable[str], patience: float) -> frozenset[str]:
     for each in imports.values():
         each.over.wait(max(0.0, each.began + patience - time.monotonic()))
     return frozenset(name for name, each in imports.items() if each.over.is_set())
+
+
+def ready(names: Iterable[str]) -> None:
+    """Before the transaction of a change that is judged by what these bring. Unavailable while one is still being imported."""
+    names = list(names)
+    if unfinished := sorted(set(names) - imported(names, IMPORT_SECONDS)):
+        words = _("%(plugins)s: still being imported. Try again in a moment, or switch it off.")
+        raise Unavailable(words % {"plugins": ", ".join(unfinished)}, retryable=True)
+
+
+def with_plugins(change: Callable[P, R]) -> Callable[P, R]:
+    """A change in one transaction, that begins when every enabled plugin is there: it is judged by what they bring."""
+
+    @functools.wraps(change)
+    def changed(*args: P.args, **kwargs: P.kwargs) -> R:
+        ready(enabled_names())
+        with transaction.atomic():
+            return change(*args, **kwargs)
+
+    return changed
 
 
 def loaded(name: str) -> Loaded:

@@ -15,6 +15,7 @@ from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from sessions_app import sql
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
+from tools_app.plugins import with_plugins
 from tools_app.policy.expectations import Broken
 from tools_app.policy.rules import PLACE, PolicyRules, RuleRow
 from tools_app.policy_checks import checked_rule
@@ -46,7 +47,7 @@ def rules_at(number: int) -> PolicyRules:
     return PolicyRules.from_snapshot(found.number, found.snapshot)
 
 
-@transaction.atomic
+@with_plugins
 def save_policy(*, changed_by: User | None = None, expected_version: int | None = None, **fields: Any) -> ToolPolicy:
     """Create or replace the policy of one place (fields of `RuleRow`). With `expected_version`, only if nothing changed since."""
     rule = checked_rule(**fields)
@@ -58,7 +59,7 @@ def save_policy(*, changed_by: User | None = None, expected_version: int | None 
     return policy
 
 
-@transaction.atomic
+@with_plugins
 def delete_policy(*, changed_by: User | None = None, expected_version: int | None = None, **place: Any) -> None:
     """Take a policy away. Without the global one, agents that have no profile are minimal."""
     number = next_number(expected_version)
@@ -82,7 +83,7 @@ def replace_policies(rows: Iterable[RuleRow], *, changed_by: User | None = None,
     return _replace_all(checked, "imported", changed_by, expected_version)
 
 
-@transaction.atomic
+@with_plugins
 def _replace_all(rows: Iterable[RuleRow], change: str, changed_by: User | None, expected_version: int | None) -> int:
     number = next_number(expected_version)
     ToolPolicy.objects.all().delete()

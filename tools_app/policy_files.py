@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
-
 from clawsite.accounts.models import User
 from clawsite.infra.errors import InvalidRequest
 from tools_app.models import PolicyTest
+from tools_app.plugins import with_plugins
 from tools_app.policies import current_rules, next_number, replace_policies
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import LISTS, PLACE, PolicyRules, RuleRow
@@ -73,7 +72,7 @@ def differences(file: PolicyFile) -> str:
     return "\n".join(difflib.unified_diff(before, after, "in force", "file", lineterm="", n=2))
 
 
-@transaction.atomic
+@with_plugins
 def import_file(file: PolicyFile, *, changed_by: User | None = None, expected_version: int | None = None) -> int:
     """Put the file in the place of everything there is, tests first: its rows must pass them; -> the new version."""
     next_number(expected_version)  # before anything is touched, so that a second import waits for the first

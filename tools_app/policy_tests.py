@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from tools_app.models import PolicyTest
+from tools_app.plugins import with_plugins
 from tools_app.policies import broken_tests, broken_words, current_rules, hold_changes
 from tools_app.policy.expectations import Broken, Expectation
 from tools_app.policy.layers import sender_key
@@ -48,7 +49,7 @@ def checked_tests() -> list[CheckedTest]:
     ]
 
 
-@transaction.atomic
+@with_plugins
 def save_test(pk: int | None = None, **fields: Any) -> PolicyTest:
     """Make or replace a test. InvalidRequest names what is wrong with it, or shows the case in which it does not hold."""
     wanted = normal_test(**fields)

@@ -5,7 +5,7 @@ change that breaks a policy test is refused, like a version of the policy. A tes
 the change may be the first step of a repair.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,10 +60,8 @@ def delete_servers(rows: Iterable[McpServer]) -> None:
 
 def switch_plugins(rows: Iterable[Plugin], *, on: bool) -> None:
     rows = list(rows)
-    if on:
-        # Before the transaction, which nobody else could write beside: what they bring is what the tests are about.
-        plugins.imported([row.name for row in rows], plugins.IMPORT_SECONDS)
-    with _keeping_the_tests():
+    names = {row.name for row in rows}
+    with _keeping_the_tests(on=names) if on else _keeping_the_tests(off=names):
         Plugin.objects.filter(pk__in=_keys(rows)).update(enabled=on, error="")
 
 
@@ -75,8 +73,12 @@ def rehearse(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 
 
 @contextmanager
-def _keeping_the_tests() -> Iterator[None]:
-    """A transaction beside which nobody changes policies or sources; undone if a test breaks that held before."""
+def _keeping_the_tests(on: Set[str] = frozenset(), off: Set[str] = frozenset()) -> Iterator[None]:
+    """A transaction beside which nobody changes policies or sources; undone if a test breaks that held before.
+
+    `on` and `off` are plugins to be switched: one whose import never ends can be switched off.
+    """
+    plugins.ready({*plugins.enabled_names(), *on} - off)
     with transaction.atomic():
         hold_changes()
         rules = current_rules()

@@ -122,7 +122,7 @@ def _test(options: argparse.Namespace) -> int:
     broken, idle = (sum(each.state == state for each in checked) for state in ("broken", "idle"))
     print(f"{broken} of {len(checked)} broken." if broken else f"All {len(checked) - idle} hold.")
     if idle:
-        print(f"{idle} idle: the plugin or MCP server of the tool is switched off or cannot be used.")
+        print(f"{idle} idle: the plugin or MCP server of the tool is switched off, cannot be used or was not seen yet.")
     return 1 if broken else 0
 
 

@@ -1,5 +1,7 @@
 """Policy tests: what must stay true whatever is edited. Listed with how they stand; made, changed and deleted by operators."""
 
+from collections import Counter
+
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -34,7 +36,8 @@ class SuggestingForm(PolicyTestForm):
 def tests(request: PolicyRequest) -> HttpResponse:
     checked = checked_tests()
     may = {"add": request.user.has_perm(ADD), "edit": request.user.has_perm(EDIT), "delete": request.user.has_perm(DELETE)}
-    context = {"checked": checked, "may": may, "broken": sum(bool(each.fault) for each in checked)}
+    counts = Counter(each.state for each in checked)
+    context = {"checked": checked, "may": may, "broken": counts["broken"], "idle": counts["idle"], "holding": counts["holds"]}
     return render(request, "policies/tests.html", context)
 
 

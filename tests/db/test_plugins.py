@@ -4,8 +4,10 @@ import asyncio
 import threading
 
 import pytest
+from django.db import connection
 
 from clawsite.infra import db
+from clawsite.infra.errors import Unavailable
 from tests.plugin_maker import TOOLS, forget, install, note
 from tools_app import offer, plugins, source_changes, sources
 from tools_app.definition import Call, Declined, ToolEnv
@@ -13,9 +15,10 @@ from tools_app.hooks import HookCall
 from tools_app.keeper import SourceKeeper
 from tools_app.models import McpServer, Plugin
 from tools_app.plugins import Loaded
-from tools_app.policies import current_rules
+from tools_app.policies import current_rules, save_policy
 from tools_app.policy.query import ToolFacts
 from tools_app.policy_checks import faults_of, normal_form, warnings_of
+from tools_app.policy_tests import save_test
 from tools_app.toolset import build_toolset
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -129,6 +132,39 @@ async def test_a_worker_imports_plugins_before_its_first_run(slow):
     await begun
     assert "slow_word" in offer.current(wait=False).facts
     await keeper.close()
+
+
+@pytest.mark.usefixtures("fresh_policy")
+def test_nothing_is_published_while_a_plugin_is_still_being_imported(slow, monkeypatch):
+    monkeypatch.setattr(plugins, "IMPORT_SECONDS", 0.05)
+    Plugin.objects.filter(name="slow").update(enabled=True)
+    changes = [
+        lambda: save_policy(scope="global", deny=["cron"]),
+        lambda: save_test(name="no cron", expected="never", tool="cron", agent="main"),
+        lambda: source_changes.save_server(McpServer(name="weather", command="true")),
+    ]
+    for change in changes:
+        with pytest.raises(Unavailable, match="slow: still being imported") as refused:
+            change()
+        assert refused.value.retryable
+    source_changes.switch_plugins(Plugin.objects.all(), on=False)
+    for change in changes:
+        change()
+
+
+@pytest.mark.usefixtures("fresh_policy")
+def test_a_publication_waits_for_plugins_outside_of_its_transaction(slow, monkeypatch):
+    Plugin.objects.filter(name="slow").update(enabled=True)
+    imported, waited_in = plugins.imported, []
+
+    def end(names, patience):
+        waited_in.append(connection.in_atomic_block)
+        slow.test_may_end.set()
+        return imported(names, patience)
+
+    monkeypatch.setattr(plugins, "imported", end)
+    save_policy(scope="global", deny=["slow_word"])
+    assert waited_in[0] is False
 
 
 def test_a_factory_that_fails_declines(add_plugin):

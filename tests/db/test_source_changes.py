@@ -325,6 +325,10 @@ def test_the_form_of_a_plugin_names_the_tests_it_would_break(operator, echo):
     assert not Plugin.objects.get().enabled
 
 
+def test_the_form_of_a_plugin_that_there_is_not_leads_back_to_the_list(operator):
+    assert operator.post(f"{PLUGINS}abc/change/", {"enabled": "on"}, secure=True).status_code == 302
+
+
 @pytest.mark.parametrize(("address", "name"), [(SERVERS, "weather"), (PLUGINS, "echo")])
 def test_an_action_names_the_tests_it_would_break(operator, weather, echo, address, name):
     main_has_only(name)
@@ -347,4 +351,7 @@ def test_the_list_of_tests_tells_which_are_idle(operator, echo):
     expect("main echoes", "allowed", "echo_word")
     source_changes.switch_plugins([echo], on=False)
     assert "its tool is not there now" in operator.get("/admin/tools_app/policytest/", secure=True).content.decode()
-    assert "there is nothing to test now" in operator.get("/policies/tests/", secure=True).content.decode()
+    expect("main reads", "allowed", "read")
+    page = operator.get("/policies/tests/", secure=True).content.decode()
+    assert "switched off, cannot be used or was not seen yet, so there is nothing to test now" in page
+    assert "All 1 hold, 1 idle." in page

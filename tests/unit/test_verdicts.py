@@ -2,11 +2,14 @@
 
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from sessions_app.rule_words import NOT_OFFERED, PLAIN, WITH_NAME, decision_words, rule_words
+from sessions_app.rule_words import ABOUT, NOT_OFFERED, PLAIN, WITH_NAME, decision_words, rule_words
 from sessions_app.verdicts import verdict_of
+from tools_app.offer import Offer
+from tools_app.policy.query import ToolFacts
 
 PROJECT = Path(__file__).parents[2]
 
@@ -57,6 +60,21 @@ def test_the_list_of_reasons_has_all_that_are_written():
     raised = [match for file in files for match in re.findall(r'Declined\(f?"([^"{]+)', file.read_text())]
     assert raised
     assert {found for found in raised if not any(reason.startswith(found.rstrip("` ")) for reason in REASONS)} == set()
+
+
+def test_every_reason_why_a_tool_is_gone_can_be_translated():
+    """Whatever became of its source, rule_words knows the sentence; a new one is added there."""
+    told = {Offer({}).why_gone(ToolFacts("tool", ("plugins",), "gone"))}
+    for source, kind in {"x": "plugin", "y": "MCP server"}.items():
+        tool = ToolFacts("tool", ("plugins",), source)
+        for state in ({"ids": {source}}, {"problems": {source: ["broken"]}}, {}):
+            told.add(Offer({}, kinds={source: kind}, **state).why_gone(tool))
+    pattern = re.compile(r"(.+) `.+` (.+)")
+    assert {pattern.fullmatch(words).groups() for words in told} == set(ABOUT)
+    for words in told:
+        assert rule_words(words) == words
+    with patch.dict(ABOUT, {("plugin", "was switched off"): "off: %s"}):
+        assert rule_words("plugin `x` was switched off") == "off: x"
 
 
 @pytest.mark.parametrize(
