@@ -127,7 +127,7 @@ class AgentAdmin(ClawAdmin):
         known = known_tools()
         facts = [each.facts for each in known.tools.values()]
         query = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names).about(facts)
-        verdict, missing = evaluate(query, rules), not_offered(query, owner_id=0)
+        verdict, missing = evaluate(query, rules), not_offered(query, owner_id=0, known=known, agent=agent)
         lines = []
         for tool in sorted(facts, key=lambda each: (each.groups, each.name)):
             step = verdict.refused_by(tool.name)

@@ -55,20 +55,20 @@ def _known_as(user: User, session: Session) -> Mapping[str, str]:
     return names
 
 
-def not_offered(query: PolicyQuery, owner_id: int) -> dict[str, str]:
+def not_offered(query: PolicyQuery, owner_id: int, *, known: Registry | None = None, agent: Agent | None = None) -> dict[str, str]:
     """Which of the tools that a question is about would be missing whatever the policy says, and why.
 
     The question may leave the model open: then it is the agent's own. Nothing is made, no directory either.
     """
-    known, gone = known_tools(), gone_among(query.tools)
+    known, gone = known or known_tools(), gone_among(query.tools)
     here = [facts.name for facts in query.tools if facts.name in known.tools and facts.name not in gone]
-    _made, declined = known.create(here, _supposed(query, owner_id))
+    _made, declined = known.create(here, _supposed(query, owner_id, agent))
     return {facts.name: NOT_HERE for facts in query.tools if facts.name not in known.tools} | gone | declined
 
 
-def _supposed(query: PolicyQuery, owner_id: int) -> ToolEnv:
+def _supposed(query: PolicyQuery, owner_id: int, agent: Agent | None) -> ToolEnv:
     """A run of which no more is known than the question says."""
-    agent = Agent.objects.filter(slug=query.agent).first() or Agent(slug=query.agent)
+    agent = agent or Agent.objects.filter(slug=query.agent).first() or Agent(slug=query.agent)
     if query.provider:
         model = f"{query.provider}/{query.model or '*'}"
     else:

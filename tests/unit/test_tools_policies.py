@@ -5,6 +5,7 @@ from django.apps import apps
 from django.contrib.admin.sites import site
 from django.db import IntegrityError, transaction
 
+from agents.models import Agent
 from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from tools_app import registry
@@ -178,6 +179,7 @@ def test_the_form_does_not_overwrite_a_row_under_another_spelling():
 def test_the_admin_saves_through_the_service(rf):
     request = rf.post("/")
     request.user = User.objects.create_user("operator")
+    Agent.objects.create(slug="scout")  # or there would be a warning
     filled = form()
     assert filled.is_valid()
     policy = filled.save(commit=False)
