@@ -63,7 +63,7 @@ def not_offered(query: PolicyQuery, owner_id: int, *, known: Registry | None = N
     known, gone = known or known_tools(), gone_among(query.tools)
     here = [facts.name for facts in query.tools if facts.name in known.tools and facts.name not in gone]
     _made, declined = known.create(here, _supposed(query, owner_id, agent))
-    return {facts.name: NOT_HERE for facts in query.tools if facts.name not in known.tools} | gone | declined
+    return {facts.name: NOT_HERE for facts in query.tools if facts.name not in known.tools} | declined | gone
 
 
 def _supposed(query: PolicyQuery, owner_id: int, agent: Agent | None) -> ToolEnv:

@@ -20,10 +20,16 @@ SHOWN_MEMBERS = 6  # tools of a group, in a hint
 
 
 def about_all_tools(query: PolicyQuery) -> PolicyQuery:
-    """The question about every tool a policy can name, also those natives that nothing offers yet; in the order they are read."""
-    known = known_tools()
-    tools = sorted(known.nameable, key=lambda facts: (not first_group(facts), first_group(facts), facts.name))
-    return replace(query, tools=tuple(tools), plugins=known.plugin_names)
+    """The question about every tool a policy can name, in the order they are read.
+
+    Also those natives that nothing offers yet, and those of plugins and servers that are off: who looks for one finds why.
+    """
+    now = offer.current()
+    there = nameable_with(now.facts)
+    names = {facts.name for facts in there}
+    absent = [ToolFacts(name, (PLUGINS,), source) for name, source in now.off.items() if name != source and name not in names]
+    tools = sorted([*there, *absent], key=lambda facts: (not first_group(facts), first_group(facts), facts.name))
+    return replace(query, tools=tuple(tools), plugins=now.plugin_names)
 
 
 def first_group(facts: ToolFacts) -> str:

@@ -292,8 +292,11 @@ def check_sources(_settings: ModuleType) -> Finding:
     failing += [f"{row.name} ({row.error})" for row in Plugin.objects.filter(enabled=True).exclude(error="")]
     if failing:
         return Finding("sources", "warn", f"cannot be used: {', '.join(failing)}", "Look at MCP servers and plugins in the admin.")
-    count = McpServer.objects.filter(enabled=True).count() + Plugin.objects.filter(enabled=True).count()
-    return Finding("sources", "ok", f"{count} MCP servers and plugins are enabled" if count else "no MCP servers or plugins")
+    on, off = (
+        McpServer.objects.filter(enabled=enabled).count() + Plugin.objects.filter(enabled=enabled).count()
+        for enabled in (True, False)
+    )
+    return Finding("sources", "ok", f"MCP servers and plugins: {on} enabled, {off} switched off")
 
 
 BASIC: list[Callable[[ModuleType], Finding]] = [

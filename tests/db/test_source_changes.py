@@ -346,6 +346,15 @@ def test_deleting_names_the_tests_it_would_break(operator, weather):
     assert McpServer.objects.exists()
 
 
+def test_a_tool_whose_source_is_off_is_found_and_says_so(operator, echo):
+    save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
+    source_changes.switch_plugins([echo], on=False)
+    page = operator.get("/policies/", {"agent": "main", "tool": "echo_word"}, secure=True).content.decode()
+    assert "echo_word" in page
+    assert "was switched off" in page
+    assert "No tool fits" not in page
+
+
 def test_the_list_of_tests_tells_which_are_idle(operator, echo):
     save_policy(scope="agent", subject="main", profile="coding", also_allow=["echo"])
     expect("main echoes", "allowed", "echo_word")
