@@ -13,11 +13,12 @@ from agents.workspace import place_of, workspace_of
 from clawsite.accounts.models import User
 from sessions_app.models import Run, Session
 from tools_app.definition import ToolEnv
+from tools_app.offer import offered_now
 from tools_app.policies import current_rules
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
 from tools_app.registry import Registry
-from tools_app.sources import gone_among, known_tools
+from tools_app.sources import known_tools
 from tools_app.toolset import Toolset
 
 NOT_HERE = "this version does not have it yet"
@@ -60,7 +61,7 @@ def not_offered(query: PolicyQuery, owner_id: int, *, known: Registry | None = N
 
     The question may leave the model open: then it is the agent's own. Nothing is made, no directory either.
     """
-    known, gone = known or known_tools(), gone_among(query.tools)
+    known, gone = known or known_tools(), offered_now(query.tools).gone
     here = [facts.name for facts in query.tools if facts.name in known.tools and facts.name not in gone]
     _made, declined = known.create(here, _supposed(query, owner_id, agent))
     return {facts.name: NOT_HERE for facts in query.tools if facts.name not in known.tools} | declined | gone

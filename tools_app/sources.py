@@ -3,7 +3,6 @@
 Sync, for threads of infra.db that read: after a change, the lists of all servers are read anew, which may take a second.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache, partial
 
 from tools_app import offer, plugins, registry
@@ -12,7 +11,6 @@ from tools_app.mcp.tools import factories_of
 from tools_app.models import McpServer
 from tools_app.offer import Offer, State
 from tools_app.plugins import Loaded
-from tools_app.policy.query import ToolFacts
 from tools_app.registry import Registered, Registry
 
 
@@ -38,11 +36,6 @@ def tools_and_hooks() -> tuple[Registry, tuple[PluginHook, ...]]:
 def loaded_plugins() -> list[Loaded]:
     """What became of each enabled plugin in this process."""
     return [*offer.current().loaded]
-
-
-def gone_among(tools: Iterable[ToolFacts]) -> dict[str, str]:
-    """Those of a run's tools that nothing offers any more at this moment, and why not."""
-    return offer.offered_now(tools).gone
 
 
 def forget() -> None:

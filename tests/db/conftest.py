@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.plugin_maker import forget, install, note
+from tests.plugin_maker import TOOLS, forget, install, note
 
 
 @pytest.fixture
@@ -40,3 +40,19 @@ def add_plugin(database, tmp_path, monkeypatch):
     make.folder = tmp_path
     yield make
     forget(tmp_path)
+
+
+@pytest.fixture
+def echo(add_plugin):
+    """An enabled plugin with the tool echo_word."""
+    return add_plugin("echo", TOOLS.format(tool="echo_word"))
+
+
+@pytest.fixture
+def weather(database):
+    """An enabled MCP server that a worker has seen, with the tool weather__forecast."""
+    from tests.seen_servers import seen
+    from tools_app import source_changes
+    from tools_app.models import McpServer
+
+    return seen(source_changes.save_server(McpServer(name="weather", command="true", enabled=True)), "forecast")

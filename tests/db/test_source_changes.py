@@ -5,37 +5,15 @@ from django.test import Client
 
 from clawsite.infra.errors import InvalidRequest
 from tests.plugin_maker import TOOLS, forget, note
-from tools_app import offer, policy_tests, source_changes, sources
-from tools_app.mcp import servers
-from tools_app.mcp.listing import Listing
+from tests.seen_servers import seen
+from tools_app import policy_tests, source_changes, sources
 from tools_app.models import McpServer, Plugin, PolicyTest
-from tools_app.offer import OfferedNow
 from tools_app.policies import broken_tests, current_rules, save_policy
-from tools_app.policy.query import ToolFacts
 
 pytestmark = pytest.mark.usefixtures("database", "fresh_policy")
 
 SERVERS, PLUGINS = "/admin/tools_app/mcpserver/", "/admin/tools_app/plugin/"
-SCHEMA = {"type": "object", "properties": {}}
 MAIN_READS = "Policy test “main reads” would fail: read for main is refused by layer agent: no allow entry matches."
-
-
-@pytest.fixture
-def echo(add_plugin):
-    return add_plugin("echo", TOOLS.format(tool="echo_word"))
-
-
-@pytest.fixture
-def weather():
-    return seen(source_changes.save_server(McpServer(name="weather", command="true", enabled=True)), "forecast")
-
-
-def seen(row: McpServer, *tools: str) -> McpServer:
-    """As it stands after a worker has seen it."""
-    told = [{"name": name, "title": "", "description": "", "inputSchema": SCHEMA, "annotations": {}} for name in tools]
-    servers.note(row.name, row.revision, "ready", listing=Listing(told, []))
-    row.refresh_from_db()
-    return row
 
 
 def expect(name: str, expected: str, tool: str, agent: str = "main") -> PolicyTest:
@@ -223,68 +201,6 @@ def test_a_plugin_that_cannot_be_loaded_stops_no_publication(echo, add_plugin):
 def test_a_test_about_nothing_we_know_is_broken():
     PolicyTest.objects.create(name="typo", expected="allowed", tool="wether__forecast")
     assert states() == {"typo": "broken"}
-
-
-# What a run has when it calls.
-
-
-def tools_of(source: str) -> list[ToolFacts]:
-    return [each.facts for each in sources.known_tools().tools.values() if each.facts.plugin == source]
-
-
-def test_what_is_still_offered_is_not_gone(weather, echo, django_assert_num_queries):
-    mine = [*tools_of("weather"), *tools_of("echo"), ToolFacts("read", ("fs",))]
-    with django_assert_num_queries(1):
-        now = offer.offered_now(mine)
-    assert now == OfferedNow(sources.known_tools().plugin_names, {})
-    assert {"weather", "weather__forecast", "echo", "echo_word"} <= set(now.plugins)
-
-
-def filtered(row: McpServer) -> None:
-    row.exclude = ["fore*"]
-    source_changes.save_server(row)
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (lambda row: source_changes.switch_servers([row], on=False), "MCP server `weather` was switched off"),
-        (filtered, "MCP server `weather` does not offer it any more"),
-        (lambda row: source_changes.delete_servers([row]), "its source `weather` was removed"),
-        (lambda row: seen(row, "hail"), "MCP server `weather` does not offer it any more"),
-    ],
-    ids=["off", "filtered", "deleted", "not told any more"],
-)
-def test_why_a_tool_of_a_server_is_gone(weather, change, why):
-    mine = tools_of("weather")
-    change(weather)
-    assert offer.offered_now(mine).gone == {"weather__forecast": why}
-
-
-def test_why_a_tool_of_a_plugin_is_gone(echo):
-    mine = tools_of("echo")
-    source_changes.switch_plugins([echo], on=False)
-    assert offer.offered_now(mine).gone == {"echo_word": "plugin `echo` was switched off"}
-
-
-def test_a_call_under_way_is_judged_by_the_plugins_of_now(weather):
-    mine = tools_of("weather")
-    source_changes.switch_servers([weather], on=False)
-    assert offer.offered_now(mine).plugins == sources.known_tools().plugin_names
-    assert "weather" not in offer.offered_now(mine).plugins
-
-
-def test_what_a_call_is_judged_by_is_known_without_reading_a_list_of_tools(weather, django_assert_num_queries):
-    """It is asked on the one thread that writes, also right after a change."""
-    mine = tools_of("weather")
-    changed = seen(weather, "forecast", "hail", "Rain.Now")
-    changed.exclude = ["hail"]
-    source_changes.save_server(changed)
-    with django_assert_num_queries(4) as asked:
-        now = offer.offered_now(mine)
-    assert now.gone == {}
-    assert {name for name in now.plugins if "__" in name} == {"weather__forecast", "weather__rain_now"}
-    assert not [each["sql"] for each in asked.captured_queries if '"tools_app_mcpserver"."tools"' in each["sql"]]
 
 
 # In the admin.

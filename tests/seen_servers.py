@@ -1,0 +1,15 @@
+"""MCP servers as rows, without a server behind them."""
+
+from tools_app.mcp import servers
+from tools_app.mcp.listing import Listing
+from tools_app.models import McpServer
+
+SCHEMA = {"type": "object", "properties": {}}
+
+
+def seen(row: McpServer, *tools: str) -> McpServer:
+    """As it stands after a worker has seen it."""
+    told = [{"name": name, "title": "", "description": "", "inputSchema": SCHEMA, "annotations": {}} for name in tools]
+    servers.note(row.name, row.revision, "ready", listing=Listing(told, []))
+    row.refresh_from_db()
+    return row
