@@ -171,7 +171,8 @@ def test_what_is_kept_grows_old_and_makes_room(monkeypatch):
 
 
 async def test_a_page_that_would_take_for_ever_is_given_up(use, monkeypatch):
-    monkeypatch.setattr(page, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(page, "WORKER", ("-I", "-c", "import time; time.sleep(600)"))  # ended with its deadline
+    monkeypatch.setattr(page, "DEADLINE_S", 0.2)
     async with site({"/": page_of(ARTICLE)}) as there:
         result = await use("web_fetch", url=there.url)
     assert (result.is_error, "could not be found in time" in result.text) == (True, True)
