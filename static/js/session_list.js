@@ -212,7 +212,8 @@ export function startSessionList(app) {
   function forget(key) {
     const { element } = drawn.get(key);
     const focused = element.contains(document.activeElement);
-    const neighbour = element.nextElementSibling ?? element.previousElementSibling;
+    const rows = [...root.querySelectorAll("li")]; // over all groups: what is alone in its own has neighbours too
+    const neighbour = rows[rows.indexOf(element) + 1] ?? rows[rows.indexOf(element) - 1];
     element.remove();
     drawn.delete(key);
     if (focused) (neighbour ?? root).querySelector("a")?.focus();

@@ -183,8 +183,9 @@ def test_the_main_conversation_is_not_deleted_but_begun_anew(chat: Page, gateway
     assert gateway.until_asked("sessions.reset")[0]["key"] == KEY
 
 
-def test_the_list_is_used_without_a_mouse(chat: Page, gateway: FakeSessions, site: str) -> None:
-    gateway.rows += [row("a", "Alpha", age=HOUR), row("b", "Beta", age=2 * HOUR)]
+@pytest.mark.parametrize("age", [2 * HOUR, 3 * DAY], ids=["in one group", "alone in its group"])
+def test_the_list_is_used_without_a_mouse(chat: Page, gateway: FakeSessions, site: str, age: int) -> None:
+    gateway.rows += [row("a", "Alpha", age=HOUR), row("b", "Beta", age=age)]
     open_page(chat, site)
     item(chat, "Main talk").get_by_role("link").focus()
     chat.keyboard.press("ArrowDown")
