@@ -118,7 +118,8 @@ class Runner:
         if self._plan.invoked and not self._settled:
             await self._end(Run.Status.COMPLETED, "invoked")
         elif not self._settled:
-            raise RuntimeError("the conversation ended without an answer")
+            # An answer and the end of its run are one commit, so it was stored by whoever took the run over.
+            raise LeaseLost(f"run {self.claimed.pk} was answered by another worker")
 
     def _conversation(self) -> AsyncGenerator[LoopEvent, None]:
         plan = self._plan

@@ -1,5 +1,7 @@
-"""Who is connected here, and who of them may see a session. Members are read from rows; everything else is in memory."""
+"""Who is connected here, and who of them may see a session. Members are read import asyncio
+from rows; everything else is in memory."""
 
+import asyncio
 from collections.abc import Iterable, Iterator
 
 from clawsite.gateway.connection import Connection
@@ -33,20 +35,22 @@ class Audience:
     def is_followed(self, session_id: str) -> bool:
         return session_id in self._followers
 
-    def follow_key(self, connection: Connection, key: str, *, from_start: bool = False) -> None:
-        """Follow one's own session of that key, which does not exist yet; perhaps with the promise of its very first event."""
+    def follow_key(self, connection: Connection, key: str, *, promised: asyncio.Event | None = None) -> None:
+        """Follow one's own session of that key, which does not exist yet; perhaps with the promise of its very first event.
+
+        `promised` is set when the client has been sent that promise: no event overtakes it.
+        """
         connection.followed_keys.add(key)
-        if from_start:
-            connection.awaited_keys.add(key)
+        if promised:
+            connection.awaited_keys[key] = promised
         self.changed()
 
-    def waiting_for(self, session_id: str, owner: int, key: str) -> list[Connection]:
+    def waiting_for(self, session_id: str, owner: int, key: str) -> list[tuple[Connection, asyncio.Event]]:
         """Those who asked for all of the session before it was there. Each is named once, and follows it by its id from now on."""
         waiting = [connection for connection in self._by_user.get(owner, ()) if key in connection.awaited_keys]
         for connection in waiting:
-            connection.awaited_keys.discard(key)
             self.follow(connection, session_id)
-        return waiting
+        return [(connection, connection.awaited_keys.pop(key)) for connection in waiting]
 
     def add(self, connection: Connection, member_of: Iterable[str] = ()) -> None:
         """From now on it is told what its user may see: own sessions, and those it is a member of."""

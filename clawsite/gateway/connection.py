@@ -1,5 +1,6 @@
 """A client after its handshake: who it is, what it may see, what it follows, and the line to it."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from clawsite.gateway.authority import Authority
@@ -21,7 +22,8 @@ class Connection:
     locale: str = ""  # of what the client shows, in its own words
     followed: set[str] = field(default_factory=set)  # ids of sessions it has subscribed to
     followed_keys: set[str] = field(default_factory=set)  # the same for own sessions that may not exist yet
-    awaited_keys: set[str] = field(default_factory=set)  # of these, those of which every event was promised
+    # Of these, those of which every event was promised, each with what is set once that promise has been sent.
+    awaited_keys: dict[str, asyncio.Event] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)  # sessions whose missed events are being sent: live ones wait in the rows
     floors: dict[str, int] = field(default_factory=dict)  # session -> cursor up to which everything was sent from rows
 

@@ -5,6 +5,7 @@ next cursor is looked up in the rows, so every socket gets every event once and 
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -25,6 +26,7 @@ from sessions_app.keys import shared_key
 log = logging.getLogger(__name__)
 
 WATCHED_SECONDS = 60.0  # a session without a run is polled this long after its last event
+PROMISE_SECONDS = 30.0  # for an answer to leave
 KEPT_SECONDS = 600.0  # and its head is remembered this long
 
 
@@ -170,6 +172,8 @@ class Hub:
         for connection in connections:
             if connection.held and stream.id in connection.held:
                 continue
+            if connection.awaited_keys and connection.user_pk == stream.owner and stream.name.key in connection.awaited_keys:
+                continue  # it was promised all of it, and will get this among it
             if connection.floors and connection.is_past(stream.id, stream.head):
                 continue
             connection.take(outgoing)
@@ -219,17 +223,20 @@ class Hub:
         window = clock.now_ms() - int((KEPT_SECONDS - 60) * 1000)
         stream.head = await self._rows.cursor_before(stream.id, max(self.audience.since_ms, window))
         stream.name, stream.owner, stream.opened = facts.name, facts.owner, True
-        for connection in self.audience.waiting_for(stream.id, facts.owner, facts.name.key):
+        for connection, promised in self.audience.waiting_for(stream.id, facts.owner, facts.name.key):
             # The time of an event is taken before its commit, so the first ones may look older than the one who waits for them.
-            self.replay_to(connection, stream.id, facts.name, 0)
+            connection.held.add(stream.id)
+            task = asyncio.get_running_loop().create_task(self._replay_all(connection, promised, stream.id, facts.name))
+            self._mending.add(task)
+            task.add_done_callback(self._mending.discard)
         return True
 
-    def replay_to(self, connection: Connection, session_id: str, name: SessionName, cursor: int) -> None:
-        """Send a connection all of a session after a cursor, while the live events pass it by until the two meet."""
-        connection.held.add(session_id)
-        task = asyncio.get_running_loop().create_task(replay(self._rows, self, connection, session_id, name, cursor))
-        self._mending.add(task)
-        task.add_done_callback(self._mending.discard)
+    async def _replay_all(self, connection: Connection, promised: asyncio.Event, session_id: str, name: SessionName) -> None:
+        """Send a connection all of a session, while the live events pass it by until the two meet."""
+        with contextlib.suppress(TimeoutError):  # of a line that broke before the promise could be sent
+            async with asyncio.timeout(PROMISE_SECONDS):
+                await promised.wait()
+        await replay(self._rows, self, connection, session_id, name, 0)
 
     async def _deliver_known(self, stream: Stream, event: EventOut) -> None:
         run = event["run"]

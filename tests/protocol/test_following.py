@@ -1,8 +1,14 @@
 """Many clients of one session, and one client that was away: everybody sees the same, once, in order."""
 
 import asyncio
+import threading
+import time
 
+import pytest
+
+from clawsite.gateway.methods import following
 from clawsite.infra import db
+from clawsite.routing.inbound import find_or_none
 from sessions_app import events
 from sessions_app.models import Event, Session, SessionMember
 from tests.protocol.server import Sockets, serving
@@ -203,3 +209,34 @@ async def test_a_client_goes_on_where_it_was_after_the_server_was_restarted(data
     assert (
         text == final["message"]["content"][0]["text"] == again["result"]["payloads"][0]["text"] == "before the restart and after"
     )
+
+
+@pytest.mark.parametrize("heard_first", ["by the hub", "by the method"])
+async def test_a_session_made_while_somebody_asks_for_it_is_sent_from_its_first_event(sockets, hand, monkeypatch, heard_first):
+    owner = await sockets.connect()
+    late = await sockets.connect(caps=["session-scoped-events"])
+    looks, seen_twice = [], threading.Event()
+
+    def find(user, address):
+        """The first look is just before the session is made, the second one after it, and after the hub has heard of it or not."""
+        looks.append(address)
+        if len(looks) == 1:
+            return None
+        seen_twice.set()
+        if heard_first == "by the hub":
+            time.sleep(0.3)
+        return find_or_none(user, address)
+
+    await send(owner, "k1")
+    monkeypatch.setattr(following, "find_or_none", find)
+    asking = asyncio.create_task(late.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0}))
+    await asyncio.to_thread(seen_twice.wait)
+    await hand.start("k1")
+    await hand.say("k1", "word ")
+    answer = await asking
+    assert (answer["subscribed"], answer["cursor"]) == (True, 0)
+    await hand.finish("k1")
+    await late.event("chat", state="final")
+    assert numbers(late) == list(range(1, 6))
+    first = next(at for at, frame in enumerate(late.seen) if frame.get("event") == "agent")
+    assert any(frame["type"] == "res" and (frame.get("payload") or {}).get("subscribed") for frame in late.seen[:first])

@@ -302,9 +302,15 @@ async def test_a_scoped_connection_is_told_only_what_it_follows(world):
 
 async def test_who_waited_for_a_session_gets_its_first_event_even_if_that_looks_older_than_the_connection(world):
     waiting, other = await world.watcher(OWNER), await world.watcher(OWNER)
-    world.hub.audience.follow_key(waiting, "agent:main:main", from_start=True)
+    promised = asyncio.Event()
+    world.hub.audience.follow_key(waiting, "agent:main:main", promised=promised)
     world.log.add("lifecycle", phase="accepted", prompt="hi", ts=1)  # its message is lost, and by its time nobody was here yet
-    await world.tell(world.log.add("lifecycle", phase="start", startedAt=1))
+    world.hub.hear_events(world.log.message(world.log.add("lifecycle", phase="start", startedAt=1)))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert cursors(other) == [2]
+    assert cursors(waiting) == [], "no event overtakes the promise"
+    promised.set()
     await world.hub.settle()
     assert cursors(waiting) == [1, 2]
     assert cursors(other) == [2]

@@ -1,5 +1,7 @@
 """Following sessions: what was missed, and which ones a connection is told about."""
 
+import asyncio
+from functools import partial
 from typing import Any, Literal, NotRequired
 
 from pydantic import Field
@@ -82,11 +84,16 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     """
     connection, hub = call.connection, call.runtime.hub
     session = await db.read(find_or_none, call.user, params.address)
+    promised: asyncio.Event | None = None
+    just_made = False
     if session is None:
         # Listen first and look again then: a session made between the two is not missed.
-        hub.audience.follow_key(connection, params.address.own_key(), from_start=params.from_state_version is not None)
-        if session := await db.read(find_or_none, call.user, params.address):
-            connection.awaited_keys.discard(session.key)
+        promised = asyncio.Event() if params.from_state_version is not None else None
+        hub.audience.follow_key(connection, params.address.own_key(), promised=promised)
+        session = await db.read(find_or_none, call.user, params.address)
+        if session and promised and connection.awaited_keys.pop(session.key, None):
+            promised, just_made = None, True  # the hub does not send it yet, so that is done here
+            connection.held.add(str(session.id))
     key, session_id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (params.address.own_key(), None)
     answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
     start: int | str | None = None
@@ -96,16 +103,25 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
         answer["epoch"], start = await place_of(session, Place(params.from_state_version, params.epoch))
     if isinstance(start, str):
         answer["resync_required"], answer["reason"] = True, start
+    if promised:
+        return Followed({**answer, "cursor": 0}, partial(_promise, promised))
     if session is None:
         return {**answer, "cursor": 0}
     row_id, name = str(session.id), SessionName(str(session.generation_id), key)
     if not isinstance(start, int):
+        if just_made:
+            connection.held.discard(row_id)
         return {**answer, "cursor": await _follow_from_now(call, row_id)}
-    if row_id in connection.held:
+    if row_id in connection.held and not just_made:
         raise Conflict("the missed events of this session are being sent already", retryable=True)
     connection.held.add(row_id)
     hub.audience.follow(connection, row_id)
     return Followed({**answer, "cursor": start}, lambda: replay(call.runtime.rows, hub, connection, row_id, name, start))
+
+
+async def _promise(sent: asyncio.Event) -> None:
+    """The answer is out: now the hub may send the session from its first event."""
+    sent.set()
 
 
 async def _follow_from_now(call: Call, session_id: str) -> int:
