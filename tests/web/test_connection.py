@@ -83,9 +83,9 @@ def test_a_message_that_nobody_confirms_is_sent_again_under_its_key(chat: Page, 
     open_page(chat, site)
     send(chat, "Are you there?")
     gateway.until_asked("chat.send")
-    chat.clock.fast_forward(29_000)
+    chat.clock.fast_forward(15_000)  # and some seconds more, if the machine is slow: the page's clock goes on by itself
     assert len(gateway.calls("chat.send")) == 1
-    chat.clock.fast_forward(2_000)
+    chat.clock.fast_forward(16_000)
     first, second = gateway.until_asked("chat.send", 2)
     assert first == second
     assert first["idempotencyKey"]
