@@ -19,11 +19,13 @@ from clawsite.infra.admin_base import ClawAdmin, ReadOnlyAdmin
 from clawsite.infra.admin_display import link_column
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+    from django.contrib.admin import RelatedFieldListFilter as OneOfMany
     from django.forms import CheckboxSelectMultiple, TextInput
     from django.forms import SplitDateTimeWidget as DateTimeWidget
 
     NewTokenModelForm = forms.ModelForm[AccessToken]
 else:
+    from unfold.contrib.filters.admin import AutocompleteSelectFilter as OneOfMany
     from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget as CheckboxSelectMultiple
     from unfold.widgets import UnfoldAdminSplitDateTimeWidget as DateTimeWidget
     from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
@@ -56,7 +58,8 @@ class AccessTokenAdmin(ClawAdmin):
     """Tokens are made for oneself only: a token for somebody else would be a way to act in their name."""
 
     list_display = ("name", link_column("user", _("user")), "prefix", "state", "scope_list", "expires_at", "last_used_at")
-    list_filter = (("revoked_at", admin.EmptyFieldListFilter), "expires_at")
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter), "expires_at", ("user", OneOfMany))
+    list_filter_submit = True
     search_fields = ("name", "prefix", "user__username")
     list_select_related = ("user",)
     date_hierarchy = "created_at"
@@ -128,6 +131,8 @@ class BrowserSessionAdmin(ReadOnlyAdmin):
 
     list_display = ("id", link_column("user", _("user")), "address", "user_agent", "signed_in_at", "last_seen_at")
     fields = ("user", "address", "user_agent", "signed_in_at", "last_seen_at")
+    list_filter = (("user", OneOfMany),)
+    list_filter_submit = True
     search_fields = ("user__username", "address")
     list_select_related = ("user",)
     date_hierarchy = "last_seen_at"

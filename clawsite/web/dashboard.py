@@ -1,4 +1,4 @@
-"""The first page of the admin: what goes on now, told again every few seconds, and what the last thirty days were like."""
+"""The first page of the admin: what goes on now, told every few seconds, and what the last thirty days were, every minute."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -6,6 +6,7 @@ from typing import Any, cast
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -60,19 +61,26 @@ def overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     context["title"] = _("Overview")
     if not user.has_perms(NEEDED):
         return context
-    used = operation_reports.usage(DAYS)
-    return {**context, "now": now(user), "used": _used(used), "days": DAYS, "heads": HEADS}
+    return {**context, "now": now(user), **_lately(), "heads": HEADS}
 
 
 @never_cache
 @require_safe
 @login_required
 def live(request: HttpRequest) -> HttpResponse:
-    """What changes by the second, as JSON, with the words already in it: js/dashboard.js only puts them in their places."""
+    """What changes by the second, as JSON, with the words already in it: js/dashboard.js only puts them in their places.
+
+    With `?used` the part about the last days comes too. It counts every run of thirty days, so it is asked for once a minute.
+    """
     user = cast("User", request.user)
     if not (user.is_staff and user.has_perms(NEEDED)):
         raise PermissionDenied
-    return JsonResponse(now(user))
+    used = {"used": render_to_string("dashboard/_used.html", _lately())} if "used" in request.GET else {}
+    return JsonResponse({**now(user), **used})
+
+
+def _lately() -> dict[str, Any]:
+    return {"used": _used(operation_reports.usage(DAYS)), "days": DAYS}
 
 
 def now(user: User) -> dict[str, Any]:

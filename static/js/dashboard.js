@@ -1,25 +1,30 @@
 /**
- * The dashboard told anew every few seconds. The words come from the server; here they are put in their places.
+ * The dashboard told anew every few seconds, its plots every minute. The words come from the server; here they are put in their places.
  *
  * A page that nobody looks at does not ask. After a failure it asks less often, and says that what it shows is old.
  */
 
 const EVERY_MS = 4000;
 const LONGEST_MS = 60_000;
+const USED_EVERY_MS = 60_000; // the last thirty days: counting them takes the server longer, and they change slowly
 const SVG = "http://www.w3.org/2000/svg";
 
 const page = document.getElementById("dashboard");
 let pause = EVERY_MS;
 let timer = null;
+let usedAt = Date.now();
 
 async function tell() {
   clearTimeout(timer);
   if (document.hidden) return;
   try {
-    const answer = await fetch(page.dataset.live, { headers: { Accept: "application/json" } });
+    const withUsed = Date.now() - usedAt >= USED_EVERY_MS;
+    const answer = await fetch(page.dataset.live + (withUsed ? "?used" : ""), { headers: { Accept: "application/json" } });
     if (answer.redirected || answer.status === 403) return location.reload(); // signed out, or not allowed any more
     if (!answer.ok) throw new Error(String(answer.status));
-    show(await answer.json());
+    const now = await answer.json();
+    show(now);
+    if (withUsed) showUsed(now.used);
     pause = EVERY_MS;
   } catch {
     pause = Math.min(pause * 2, LONGEST_MS);
@@ -39,6 +44,16 @@ function show(now) {
     write(words, remark);
   }
   for (const body of page.querySelectorAll("[data-rows]")) rows(body, now[body.dataset.rows]);
+}
+
+/** As the server has drawn it. Who is reading there with the keyboard is left alone until the next time. */
+function showUsed(html) {
+  usedAt = Date.now();
+  const old = document.getElementById("dash-used-card");
+  if (old.contains(document.activeElement)) return;
+  const fresh = new DOMParser().parseFromString(html, "text/html").getElementById("dash-used-card");
+  fresh.querySelector("details").open = old.querySelector("details").open;
+  old.replaceWith(fresh);
 }
 
 /** Rows are made anew only when something in them is new: a link that has the focus keeps it. */

@@ -3,6 +3,7 @@
 import { copyOf, put } from "./elements.js";
 import { count, duration, money } from "./formats.js";
 import { failure, reasonWords } from "./reasons.js";
+import { verdictWords } from "./verdicts.js";
 import { fill } from "./words.js";
 
 const LONGEST = 20_000; // characters of one text; the export has all of them
@@ -69,7 +70,7 @@ const draw = {
     put(state, words[`tool${status[0].toUpperCase()}${status.slice(1)}`]);
     state.className = `badge state ${{ finished: "good", failed: "bad", refused: "bad", running: "busy" }[status]}`;
     put(element.querySelector(".took"), status === "refused" ? "" : duration((ended ?? now) - began, words));
-    put(element.querySelector(".verdict"), verdict?.layer ? fill(verdict.verdict === "refused" ? words.verdictRefused : words.verdictAllowed, verdict.layer) : "");
+    put(element.querySelector(".verdict"), verdict?.layer ? verdictWords({ allowed: verdict.verdict !== "refused", layer: verdict.layer }, words) : "");
     put(element.querySelector(".args"), args && Object.keys(args).length ? clipped(JSON.stringify(args, null, 2)) : "");
     put(element.querySelector(".output"), clipped(output));
   },

@@ -65,7 +65,6 @@ export function startStates(app) {
     if (name === "outdated") return tell(words.outdated, words.reloadPage, again);
     if (name === "refused") return tell(words.refused, words.retryNow, again);
     tell(words.noConnection, words.retryNow, () => gateway.retry());
-    if (name !== "waiting") return;
     const text = banner.querySelector(".text");
     const tick = () => {
       text.textContent = fill(words.noConnectionFor, Math.max(1, Math.ceil((until - Date.now()) / 1000)));

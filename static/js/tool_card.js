@@ -4,6 +4,7 @@ import { copyOf, put, textOf } from "./elements.js";
 import { counted, duration } from "./formats.js";
 import { everySecond, nextFrame } from "./painter.js";
 import { attachmentsOf } from "./attached.js";
+import { verdictWords } from "./verdicts.js";
 import { fill } from "./words.js";
 
 const MOST_LINES = 24; // of a result that is not folded
@@ -103,12 +104,6 @@ export function verdictOf({ verdict, meta, details }) {
   if (verdict) return verdict;
   const refused = meta?.verdict === "refused" || details?.code === "tool_not_allowed";
   return { allowed: !refused, layer: meta?.layer ?? details?.layer };
-}
-
-function verdictWords(verdict, words) {
-  const by = verdict.layer;
-  if (verdict.allowed) return by ? fill(words.toolAllowedBy, by) : words.toolAllowed;
-  return by ? fill(words.toolRefusedBy, by) : words.toolRefused;
 }
 
 function about(args) {

@@ -147,6 +147,13 @@ def test_fifty_rows_cost_no_more_queries_than_five(client, root, leftovers):
 def test_every_list_can_be_searched_filtered_and_narrowed_by_date():
     lists = {model.__name__: model_admin for model, model_admin in admin.site._registry.items() if model._meta.app_label in OURS}
     assert {name for name, each in lists.items() if not each.search_fields} == {"FirstAdminLink"}
+    # There are few lanes and one link; failures and known addresses are text and a date, which search and hierarchy narrow.
+    assert {name for name, each in lists.items() if not each.list_filter} == {
+        "FailedSignIns",
+        "FirstAdminLink",
+        "KnownAddress",
+        "Lane",
+    }
     # Agents, lanes and policies have no date, events have a number of their own and a filter for it.
     assert {name for name, each in lists.items() if not each.date_hierarchy} == {
         "Agent",
@@ -156,6 +163,18 @@ def test_every_list_can_be_searched_filtered_and_narrowed_by_date():
         "PolicyTest",
         "ToolPolicy",
     }
+
+
+@pytest.mark.parametrize(("model", "field"), [(AccessToken, "user"), (BrowserSession, "user"), (Session, "owner"), (Run, "owner")])
+def test_what_belongs_to_people_can_be_narrowed_to_one_of_them(client, root, leftovers, model, field):
+    fill(root, range(3))
+    whose = getattr(newest(model), field)
+    address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+    page = client.get(f"{address}?{field}__id__exact={whose.pk}", secure=True)
+    assert [getattr(row, field) for row in page.context["cl"].queryset] == [whose]
+    said = page.content.decode()
+    assert "unfold-filter-autocomplete" in said  # a field that finds people, and not a list of all of them
+    assert f'name="{field}__id__exact"' in said
 
 
 def test_history_can_be_looked_at_and_never_changed(client, root, leftovers):

@@ -1,6 +1,10 @@
 """The demo model does what its introduction promises, in two languages, and is honest about itself."""
 
+import re
+
 import pytest
+from django.template.loader import render_to_string
+from django.utils import translation
 
 from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.providers.base import Finished, ModelRequest, StreamEvent, TextDelta, ThinkingDelta, ToolSpec
@@ -88,6 +92,20 @@ async def test_plain_words_call_a_tool(said: str, tool: str, arguments: dict[str
 def test_every_phrase_of_the_introduction_works(introduction: str) -> None:
     phrases = [line.split("`")[1] for line in introduction.splitlines() if line.startswith("- `")]
     assert [understand(phrase)[0] for phrase in phrases] == ["glob", "write", "read", "edit", "grep", "session_status", "count"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+async def test_every_example_of_a_first_visit_works(language: str) -> None:
+    with translation.override(language):
+        page = render_to_string("chat/_conversation.html")
+    examples = re.findall(r'data-prompt="([^"]+)".*?<span>([^<]+)</span>', page)
+    prompts = [prompt for prompt, _shown in examples]
+    assert prompts == [shown for _prompt, shown in examples]
+    asked = [understand(prompt) for prompt in prompts]
+    assert [tool for tool, _arguments in asked] == ["", "glob", "write", "grep"]
+    assert asked[3][1]["pattern"] in asked[2][1]["content"]  # the last finds what the one before has written
+    words = ENGLISH if language == "en" else SIMPLIFIED_CHINESE
+    assert (await answer(UserMessage(prompts[0]))).text == words.introduction
 
 
 @pytest.mark.parametrize("said", ["count slowly to 30", "Count to 30, please", "count from 1 up to 30", "慢慢数到 30"])

@@ -12,6 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
 from tests.stack import Stack
 from tests.web.fake_gateway import FakeGateway
+from tests.web.furnished import SIZES
 from tests.web.screen import PATIENCE, OpenChat, open_page, sign_in
 
 CHROMIUM_FLAGS = [
@@ -65,9 +66,15 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def size() -> str:
+    """Of the browser's window. Tests marked with screen.on_desk_and_phone run with both."""
+    return "desk"
+
+
+@pytest.fixture
+def page(browser: Browser, size: str) -> Iterator[Page]:
     """A fresh browser profile. The test fails if a page broke its content policy or a script failed."""
-    context = browser.new_context()
+    context = browser.new_context(**SIZES[size])
     context.set_default_timeout(10_000)
     page = context.new_page()
     faults: list[str] = []

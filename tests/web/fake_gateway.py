@@ -26,6 +26,7 @@ class FakeGateway:
         self.socket: WebSocketRoute | None = None
         self.connections = 0
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.unanswered: list[tuple[WebSocketRoute, dict[str, Any]]] = []
         self.cursor = 0
         self.frame_seq = 0
         self.run_seq: dict[str, int] = {}
@@ -57,9 +58,14 @@ class FakeGateway:
 
     def _heard(self, socket: WebSocketRoute, frame: dict[str, Any]) -> None:
         self.asked.append((frame["method"], frame["params"]))
+        if self.answers[frame["method"]] is None:
+            self.unanswered.append((socket, frame))  # silence
+        else:
+            self._answer(socket, frame)
+
+    def _answer(self, socket: WebSocketRoute, frame: dict[str, Any]) -> None:
         answer = self.answers[frame["method"]]
-        if answer is None:
-            return  # silence
+        assert answer
         try:
             reply = {"ok": True, "payload": answer(frame["params"])}
         except Refused as refusal:
@@ -90,6 +96,14 @@ class FakeGateway:
             "sessionId": "g1",
             **more,
         }
+
+    def answer_late(self, method: str, answer: Answer) -> None:
+        """Break the silence: answer what was asked meanwhile, and what comes."""
+        self.answers[method] = answer
+        late = [(socket, frame) for socket, frame in self.unanswered if frame["method"] == method]
+        for socket, frame in late:
+            self.unanswered.remove((socket, frame))
+            self._answer(socket, frame)
 
     def until_asked(self, method: str, times: int = 1) -> list[dict[str, Any]]:
         """The parameters of the first calls of a method, waited for."""

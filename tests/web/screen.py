@@ -3,16 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from django.conf import settings
 from django.test import Client
 from playwright.sync_api import Locator, Page, expect
 
 from clawsite.accounts.models import User
 from tests.web.fake_gateway import FakeGateway
+from tests.web.furnished import SIZES
 
 PATIENCE = 60_000  # ms: a loaded machine starts a run late, and that is not what is tested
 OpenChat = Callable[..., Page]
 NOW = 1_700_000_000_000
+on_desk_and_phone = pytest.mark.parametrize("size", SIZES)
 STORED_ANSWER = {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "text", "text": "Hello"}]}
 
 
@@ -29,9 +32,38 @@ def open_page(page: Page, site: str) -> Page:
     return page
 
 
+def is_phone(page: Page) -> bool:
+    return bool(page.evaluate("matchMedia('(hover: none) and (pointer: coarse)').matches"))
+
+
+def field(page: Page) -> Locator:
+    return page.get_by_label("Message", exact=True)
+
+
 def send(page: Page, text: str) -> None:
-    page.get_by_label("Message", exact=True).fill(text)
-    page.get_by_label("Message", exact=True).press("Enter")
+    """As one does there: with Enter, or with the button where Enter starts a new line."""
+    field(page).fill(text)
+    if is_phone(page):
+        page.locator("#send").click()
+    else:
+        field(page).press("Enter")
+
+
+def show_list(page: Page) -> None:
+    """The conversations: beside the one that is shown, or in a drawer."""
+    toggle = page.locator("#toggle-sessions")
+    if toggle.is_visible() and toggle.get_attribute("aria-expanded") == "false":
+        toggle.click()
+    expect(page.locator("#sessions")).to_be_visible()
+
+
+def until(page: Page, condition: Callable[[], bool]) -> None:
+    """Wait for something that is not on the page."""
+    for _ in range(PATIENCE // 50):
+        if condition():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it did not happen")
 
 
 def answers(page: Page) -> Locator:

@@ -363,6 +363,35 @@ def test_dashboard_menu_and_filters_of_the_admin(windows: dict[str, Page], rows:
             look(page, address, faults)
 
 
+@on_desk_and_phone
+def test_pages_of_the_admin_that_belong_to_no_list(
+    windows: dict[str, Page], fresh: Fresh, live: Stack, rows: None, root: User, person: Any, size: str, faults: list[str]
+) -> None:
+    page = windows[size]
+    for address in (f"accounts/user/{root.pk}/history/", "accounts/", f"accounts/user/{root.pk}/password/"):
+        answer = page.goto(f"/admin/{address}")
+        assert answer and answer.status == 200, address
+        look(page, address, faults)
+    page.locator("input[type=submit], button[type=submit]").last.click()  # without a password
+    expect(page.locator(".errorlist, .errornote").first).to_be_visible()
+    look(page, "password refused", faults)
+    page.goto("/admin/accounts/accesstoken/add/")
+    page.locator("[name=name]").fill("seen once")
+    page.locator("[name=scopes]").first.check()
+    page.locator("button[name=_save], input[name=_save]").first.click()
+    expect(page.locator(".admin-secret")).to_be_visible()
+    look(page, "token issued by the admin", faults)
+    clerk = person("User")
+    clerk.is_staff = True
+    clerk.save()
+    theirs = fresh(size)
+    live.sign_in(theirs, clerk)
+    theirs.goto("/admin/")
+    expect(theirs.locator("h1")).to_be_visible()
+    expect(theirs.locator("#dashboard")).to_have_count(0)
+    look(theirs, "admin without a dashboard", faults)
+
+
 def test_a_page_with_a_fault_is_noticed(windows: dict[str, Page]) -> None:
     page = windows["desk"]
     page.goto("/sign-in/?next=/account/")

@@ -8,12 +8,7 @@ from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
 from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat
-
-
-def send(page: Page, text: str) -> None:
-    page.get_by_label("Message", exact=True).fill(text)
-    page.get_by_label("Message", exact=True).press("Enter")
+from tests.web.screen import PATIENCE, OpenChat, answers, on_desk_and_phone, send, show_list
 
 
 def finished(page: Page, answer: str | re.Pattern[str]) -> None:
@@ -30,22 +25,35 @@ def shown(page: Page) -> Any:
     )
 
 
+@on_desk_and_phone
 def test_a_newcomers_first_click_is_answered(open_chat: OpenChat) -> None:
     page = open_chat()
     page.get_by_role("button", name="What can you do?").click()
     finished(page, re.compile("demo model"))
+    show_list(page)
     expect(page.locator("#session-list a[aria-current]")).to_contain_text("What can you do?", timeout=PATIENCE)
 
 
+@on_desk_and_phone
 def test_tools_show_their_arguments_verdict_and_result(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:tools")
     send(page, '[[tool=write args={"path":"notes.txt","content":"hello"}]]')
     finished(page, "done after tools")
     card = page.locator(".tool")
-    expect(card.locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+done\s+allowed"))
+    expect(card.locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+done\s+allowed by profile"))
     card.locator("summary").click()
+    expect(card.locator(".verdict")).to_be_visible()
+    expect(card.locator(".verdict")).to_have_text("allowed by profile")
     expect(card.locator(".arguments")).to_contain_text("hello")
     expect(card.locator(".result pre")).to_be_visible()
+    send(page, "[[tool=teleport args={}]] [[tool=web_fetch args={}]]")
+    expect(card.locator(".verdict")).to_have_text(
+        ["allowed by profile", "not offered in this run", "refused by layer profile"], timeout=PATIENCE
+    )
+    page.reload()
+    expect(card.locator(".verdict")).to_have_text(
+        ["allowed by profile", "not offered in this run", "refused by layer profile"], timeout=PATIENCE
+    )
 
 
 def test_loading_the_page_again_shows_the_same_conversation(open_chat: OpenChat) -> None:
@@ -59,6 +67,7 @@ def test_loading_the_page_again_shows_the_same_conversation(open_chat: OpenChat)
     assert shown(page) == before
 
 
+@on_desk_and_phone
 def test_two_windows_of_one_session_show_the_same(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:demo:shared")
     second = open_chat("agent:demo:shared", page.context.new_page())
@@ -100,6 +109,7 @@ def test_stopped_and_failed_runs_look_the_same_after_a_reload(open_chat: OpenCha
     assert shown(page) == before
 
 
+@on_desk_and_phone
 def test_opening_a_session_in_mid_answer_shows_all_of_it(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:main:long")
     send(first, "[[tokens=150 delay_ms=20 reasoning=3]]")
@@ -148,6 +158,7 @@ def test_an_answer_survives_the_death_of_the_web_process(stack: Callable[..., St
     expect(page.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
     expect(page.locator("#stop")).to_be_hidden(timeout=PATIENCE)
     live_text = shown(page)
+    assert len((answers(page).text_content() or "").split()) == 100
     page.reload()
-    expect(page.locator(".message.assistant .answer")).not_to_be_empty(timeout=PATIENCE)
+    expect(answers(page)).not_to_be_empty(timeout=PATIENCE)
     assert shown(page) == live_text

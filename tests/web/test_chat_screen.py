@@ -116,7 +116,7 @@ def test_tool_calls_are_cards_with_arguments_verdict_and_result(opened: Page, ga
     tool(gateway, "c3", is_error=True, meta={"verdict": "allowed"})
     expect(card).to_have_count(3)
     expect(card.nth(0).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+done\s+allowed"))
-    expect(card.nth(1).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+refused by agent"))
+    expect(card.nth(1).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+refused by layer agent"))
     expect(card.nth(2).locator("h3")).to_have_text(re.compile(r"write\s+notes.txt\s+failed\s+allowed"))
     expect(card.nth(1).locator(".why")).to_have_text("not allowed here")
     expect(card.nth(2).locator(".result")).to_be_hidden()
@@ -149,7 +149,7 @@ def test_stored_messages_look_like_live_ones(chat: Page, gateway: FakeGateway, s
     gateway.answers["chat.history"] = lambda params: gateway.history(stored)
     open_page(chat, site)
     expect(chat.locator("#messages")).to_have_text(
-        re.compile(r"Read a.*Thinking.*Hm.*Yes.*read.*refused by sandbox.*I may not\.", re.S)
+        re.compile(r"Read a.*Thinking.*Hm.*Yes.*read.*refused by layer sandbox.*I may not\.", re.S)
     )
     expect(chat.locator("#stop")).to_be_hidden()
 

@@ -142,7 +142,7 @@ def test_the_chat(page: Page, site: str, gateway: FakeGateway, reader: User) -> 
     expect(page.locator(".message.assistant .facts").first).to_contain_text("1 分 15 秒")
     expect(page.locator(".message.user time").first).to_contain_text(re.compile(r"2023年11月1\d日 \d\d:\d\d"))
     expect(page.locator(".ending[data-state=failed] .note")).to_have_text("失败：对模型的请求过于频繁")
-    expect(page.locator(".tool .verdict")).to_have_text("被 agent 拒绝")
+    expect(page.locator(".tool .verdict")).to_have_text("被层 agent 拒绝")
     page.keyboard.press("Control+k")
     expect(page.locator("#palette")).to_be_visible()
     assert english(page) == []

@@ -3,22 +3,16 @@
 import re
 
 import pytest
-from playwright.sync_api import FilePayload, Locator, Page, expect
+from playwright.sync_api import FilePayload, expect
 
-from tests.web.screen import PATIENCE, OpenChat
+from tests.stack import Stack
+from tests.web.screen import PATIENCE, OpenChat, answers, field, is_phone, on_desk_and_phone, questions, send
+from tests.web.test_composer_files import transfer
 
 HANGS = '[[text="one two three four five six seven" hang_after=5]]'
 
 
-def field(page: Page) -> Locator:
-    return page.get_by_label("Message", exact=True)
-
-
-def send(page: Page, text: str) -> None:
-    field(page).fill(text)
-    field(page).press("Enter")
-
-
+@on_desk_and_phone
 def test_a_file_is_uploaded_sent_shown_and_there_after_a_reload(open_chat: OpenChat) -> None:
     page = open_chat()
     page.locator("#files").set_input_files([FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"remember the milk")])
@@ -32,6 +26,20 @@ def test_a_file_is_uploaded_sent_shown_and_there_after_a_reload(open_chat: OpenC
     with page.expect_download() as download:
         link.evaluate("link => { link.removeAttribute('target'); link.click(); }")
     assert download.value.path().read_bytes() == b"remember the milk"
+
+
+def test_a_picture_is_pasted_another_dropped_and_both_arrive(open_chat: OpenChat) -> None:
+    page = open_chat()
+    transfer(page, "#message", "paste", "pasted.png")
+    transfer(page, "#main", "drop", "dropped.png")
+    expect(page.locator('.upload[data-state="done"]')).to_have_count(2, timeout=PATIENCE)
+    send(page, "What can you do?")
+    pictures = page.locator(".message.user .attached img")
+    expect(pictures).to_have_count(2, timeout=PATIENCE)
+    expect(answers(page)).not_to_be_empty(timeout=PATIENCE)
+    page.reload()
+    expect(pictures).to_have_count(2, timeout=PATIENCE)
+    page.wait_for_function("() => [...document.querySelectorAll('.attached img')].every((each) => each.naturalWidth === 1)")
 
 
 def test_a_picture_that_is_none_is_refused_in_words(open_chat: OpenChat) -> None:
@@ -92,6 +100,38 @@ def test_a_run_is_stopped(open_chat: OpenChat, way: str) -> None:
     expect(page.locator(".message.user")).to_have_count(1)
 
 
+@on_desk_and_phone
+def test_stopping_lasts_until_the_worker_has_stopped_and_the_last_question_can_be_changed(live: Stack, open_chat: OpenChat) -> None:
+    page = open_chat("agent:main:stopping")
+    send(page, HANGS)
+    expect(answers(page)).to_contain_text("one two", timeout=PATIENCE)
+    stop = page.locator("#stop")
+    for worker in live.workers:
+        live.freeze(worker)
+    try:
+        stop.click()
+        expect(stop).to_have_text(re.compile("Stopping…"), timeout=PATIENCE)
+        expect(stop).to_be_disabled()
+        expect(page.locator(".run .note")).not_to_have_text(re.compile("Stopped"))
+    finally:
+        for worker in live.workers:
+            worker.thaw()
+    expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=PATIENCE)
+    expect(stop).to_be_hidden()
+    if is_phone(page):  # it has no arrow keys
+        page.get_by_role("button", name="Change and send again").click()
+    else:
+        field(page).press("ArrowUp")
+    editor = page.locator(".editor textarea")
+    expect(editor).to_be_focused()
+    expect(editor).to_have_value(HANGS)
+    editor.fill('[[text="better so"]]')
+    page.locator(".editor").get_by_role("button", name="Send").click()
+    expect(answers(page)).to_have_text(["better so"], timeout=PATIENCE)
+    assert questions(page) == ['[[text="better so"]]']
+
+
+@on_desk_and_phone
 def test_a_waiting_message_is_taken_back_and_the_next_one_answered(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:in-line")
     send(page, HANGS)

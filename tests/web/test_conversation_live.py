@@ -2,11 +2,18 @@
 
 import json
 import re
+import sys
+from collections.abc import Iterator
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from tests.policies import policy_restored
+from tests.processes import PROJECT
 from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, send
+from tests.web.screen import PATIENCE, OpenChat, answers, on_desk_and_phone, questions, send, until
+from tools_app import policies, source_changes
+from tools_app.models import McpServer
 
 RICH = "Some **bold** words.\n\n```py\nx = 1\n```\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\n<img src=x onerror=alert(1)> and $x^2$."
 
@@ -21,10 +28,7 @@ def says(text: str) -> str:
     return f"[[text={json.dumps(text)}]]"
 
 
-def questions(page: Page) -> list[str]:
-    return page.locator(".message.user > .text").all_text_contents()
-
-
+@on_desk_and_phone
 def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     send(page, says(RICH))
@@ -40,6 +44,7 @@ def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_ch
     assert answer.evaluate("e => e.innerHTML.replace(/\\s+/g, ' ')") == live
 
 
+@on_desk_and_phone
 def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat, page: Page) -> None:
     key = "agent:main:changed"
     first = open_chat(key)
@@ -49,7 +54,7 @@ def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat,
     expect(answers(second)).to_have_count(2, timeout=PATIENCE)
     first.get_by_role("button", name="Change and send again").last.click()
     first.locator(".editor textarea").fill(says("three"))
-    first.locator(".editor textarea").press("Enter")
+    first.locator(".editor").get_by_role("button", name="Send").click()
     for window in (first, second):
         expect(answers(window)).to_have_text(["one", "three"], timeout=PATIENCE)
         assert questions(window) == [says("one"), says("three")]
@@ -95,6 +100,7 @@ def test_a_link_to_a_message_leads_to_it(open_chat: OpenChat, live: Stack) -> No
     expect(page.locator(".message.pointed-at")).to_contain_text("one", timeout=PATIENCE)
 
 
+@on_desk_and_phone
 def test_a_failure_says_what_to_do_also_after_a_reload(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     send(page, "[[error=401]]")
@@ -118,6 +124,30 @@ def test_thinking_and_tools_keep_their_durations(open_chat: OpenChat) -> None:
     page.reload()
     expect(thought).to_have_text(re.compile(r"Thought for\s+\d.* s"), timeout=PATIENCE)
     expect(took).to_have_text(re.compile(r"\d s$"))
+
+
+@pytest.fixture
+def workbench(live: Stack) -> Iterator[None]:
+    """An MCP server that tells how far it is, and a policy that lets agent main use it."""
+    program = [sys.executable, "-m", "tests.mcp_servers.sdk_server"]
+    row = McpServer(name="workbench", enabled=True, command=program[0], args=program[1:], env={"PYTHONPATH": str(PROJECT)})
+    source_changes.save_server(row)
+    with policy_restored():
+        policies.save_policy(scope="agent", subject="main", profile="coding", also_allow=["workbench"])
+        yield
+    source_changes.delete_servers(McpServer.objects.filter(pk=row.pk))
+
+
+def test_what_a_tool_says_while_it_runs_is_shown_at_once(live: Stack, workbench: None, open_chat: OpenChat) -> None:
+    page = open_chat(agent="main")
+    until(page, McpServer.objects.filter(name="workbench", status="ready").exists)
+    send(page, '[[tool=workbench__slow args={"seconds":600,"words":"the first half is done"}]]')
+    card = page.locator(".tool")
+    expect(card.locator(".result pre")).to_contain_text("the first half is done", timeout=PATIENCE)
+    expect(card.locator(".status")).to_have_text("running")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(card.locator(".status")).not_to_have_text("running", timeout=PATIENCE)
+    expect(page.locator(".run .note")).to_have_text(re.compile("Stopped"), timeout=PATIENCE)
 
 
 DELETE = """async (key) => {

@@ -125,3 +125,22 @@ def test_it_is_told_anew_while_one_looks(page: Page, site: str, operator: User, 
     expect(page.locator("[data-rows=workers] tr")).to_have_count(2)
     page.locator("[data-rows=failed] a").first.click()
     expect(page.locator("#status")).to_have_text("failed")
+
+
+def test_plots_and_counts_are_drawn_anew_every_minute(
+    page: Page, site: str, operator: User, user: User, session_of: Callable[..., Session], work: list[Run]
+) -> None:
+    page.clock.install()
+    sign_in(page, site, operator)
+    page.goto(f"{site}/admin/")
+    used = page.locator("#dash-used-card")
+    expect(used.locator(".dash-sum")).to_contain_text("7,710 tokens")
+    expect(used.locator(".dash-word").filter(has_text="failed")).to_have_text("failed 1")
+    used.locator("summary").click()
+    page.evaluate("document.activeElement.blur()")
+    record(user, session_of(user), "another", status="error")
+    page.clock.fast_forward(61_000)
+    expect(used.locator(".dash-word").filter(has_text="failed")).to_have_text("failed 2")
+    expect(used.locator(".dash-sum")).to_contain_text("10,280 tokens")
+    expect(used.locator("details table")).to_be_visible()  # what was open stays open
+    assert page.locator("#dash-used-card").count() == 1

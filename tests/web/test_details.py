@@ -55,6 +55,30 @@ def test_another_model_and_level_are_chosen_for_this_conversation(chat: Page, ga
     assert chat.locator("optgroup[disabled] option").all_inner_texts() == ["groq/fast"]
 
 
+def test_another_agent_is_chosen_for_a_new_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
+    agents = [{"id": "main", "name": "Main", "model": None}, {"id": "poet", "name": "Poet", "model": "openai/mini"}]
+    gateway.answers["agents.list"] = lambda params: {"defaultId": "main", "agents": agents}
+    open_details(chat, site)
+    agent = chat.locator("#agent")
+    expect(agent.locator("option")).to_have_text(["Main", "Poet"])
+    expect(agent).to_have_value("main")
+    agent.select_option("poet")
+    expect(chat.locator("#title")).to_have_text("New conversation")
+    expect(agent).to_have_value("poet")
+    expect(chat.locator("#model option").first).to_have_text("Default: openai/mini")
+    field = chat.get_by_label("Message", exact=True)
+    field.fill("A verse, please")
+    field.press("Enter")
+    assert gateway.until_asked("chat.send")[0]["sessionKey"].startswith("agent:poet:")
+    assert gateway.calls("sessions.patch") == []  # the conversation before keeps its agent
+
+
+def test_who_has_one_agent_has_nothing_to_choose(chat: Page, gateway: FakeSessions, site: str) -> None:
+    open_details(chat, site)
+    expect(chat.locator("#agent option")).to_have_text(["Main"])
+    expect(chat.locator("#agent")).to_be_disabled()
+
+
 def test_the_context_is_measured_by_the_last_request(chat: Page, gateway: FakeSessions, site: str) -> None:
     gateway.answers["chat.history"] = lambda params: answered(gateway, input=70_000, output=5_000)
     gateway.rows[0] |= {"inputTokens": 123_456, "outputTokens": 789, "costUsd": 0.25}

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
@@ -14,7 +14,8 @@ from sessions_app.models import Session
 from tests.services import free_port
 from tests.stack import Stack
 from tests.web.cable import cable
-from tests.web.screen import answer_words, answers, send
+from tests.web.furnished import SIZES
+from tests.web.screen import answer_words, answers, on_desk_and_phone, send, show_list
 
 PATIENCE = 60_000
 TURNS = 2_500
@@ -33,7 +34,7 @@ def long_talk(user: User) -> Session:
     return session
 
 
-def test_five_thousand_messages_come_in_pieces_without_a_hole(live: Stack, user: User, page: Page) -> None:
+def test_five_thousand_messages_come_in_pieces_without_a_hole(live: Stack, user: User, page: Page, browser: Browser) -> None:
     session = long_talk(user)
     live.sign_in(page, user)
     page.goto(f"{live.url}/#{session.key}")
@@ -54,8 +55,19 @@ def test_five_thousand_messages_come_in_pieces_without_a_hole(live: Stack, user:
     assert len(around) < 200
     page.locator("#log").evaluate("(log) => log.scrollTo(0, log.scrollHeight)")  # and on from there
     expect(page.locator(".message.user .text").last).not_to_have_text(f"user {around[-1]}", timeout=PATIENCE)
+    phone = browser.new_context(**SIZES["phone"]).new_page()
+    live.sign_in(phone, user)
+    phone.goto(f"{live.url}/#{session.key}")
+    expect(phone.locator(".message.user").last).to_contain_text(f"user {TURNS}", timeout=PATIENCE)
+    first = phone.evaluate(QUESTIONS)[0]
+    phone.locator("#log").evaluate("(log) => log.scrollTo(0, 0)")
+    expect(phone.locator(".message.user .text").first).not_to_have_text(f"user {first}", timeout=PATIENCE)
+    seen = phone.evaluate(QUESTIONS)
+    assert seen == list(range(seen[0], TURNS + 1))
+    phone.context.close()
 
 
+@on_desk_and_phone
 def test_five_hundred_conversations_are_listed_to_the_last(live: Stack, user: User, page: Page) -> None:
     now = clock.now()
     Session.objects.bulk_create(
@@ -66,15 +78,17 @@ def test_five_hundred_conversations_are_listed_to_the_last(live: Stack, user: Us
     )
     live.sign_in(page, user)
     page.goto(f"{live.url}/#agent:demo:new")
+    expect(page.locator("#connection")).to_have_text("Connected", timeout=PATIENCE)
+    show_list(page)
     rows = page.locator("#session-list li[data-key]").filter(has_text="Talk")
     expect(rows.first).to_contain_text("Talk 0", timeout=PATIENCE)
     assert rows.count() < 200
-    for _ in range(30):
+    while rows.count() < 500:
+        shown = rows.count()
         page.locator("#sessions .scroller").evaluate("(list) => list.scrollTo(0, list.scrollHeight)")
-        page.wait_for_timeout(100)
-        if page.locator("#more-sessions").is_hidden():
-            break
-    expect(rows).to_have_count(500, timeout=PATIENCE)
+        expect(rows.nth(shown)).to_be_attached(timeout=PATIENCE)
+    expect(page.locator("#more-sessions")).to_be_hidden()
+    expect(rows).to_have_count(500)
     expect(rows.last).to_contain_text("Talk 499")
 
 

@@ -16,6 +16,7 @@ def test_quiet_lines_tell_what_happened_to_the_conversation(stored: Callable[...
             {"role": "notice", "notice": "reset", "messageId": "n1", "timestamp": NOW, "content": []},
             *turn(1, "Hi", "Hello"),
             {"role": "notice", "notice": "compaction", "messageId": "n2", "timestamp": NOW, "content": [], "text": "a summary"},
+            {"role": "notice", "notice": "fallback", "messageId": "n4", "timestamp": NOW, "content": [], "model": "groq/fast"},
             stored_message("user", "Again", 2),
             {
                 "role": "notice",
@@ -28,7 +29,9 @@ def test_quiet_lines_tell_what_happened_to_the_conversation(stored: Callable[...
             },
         ]
     )
-    expect(page.locator(".notice")).to_have_text([re.compile("started anew"), re.compile("summarised")])
+    expect(page.locator(".notice")).to_have_text(
+        [re.compile("started anew"), re.compile("summarised"), "Another model answered: groq/fast"]
+    )
     expect(page.locator(".ending:visible .note")).to_have_text("Failed: 429")
     expect(page.locator(".ending:visible .hint")).to_contain_text("choose another model")
 

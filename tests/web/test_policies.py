@@ -247,7 +247,7 @@ def test_others_get_no_link_and_no_page(page: Page, site: str, gateway: FakeGate
     gateway.answers["chat.history"] = lambda params: gateway.history(refused_messages())
     sign_in(page, site, user)
     open_page(page, site)
-    expect(page.locator(".tool .verdict")).to_have_text("refused by profile")
+    expect(page.locator(".tool .verdict")).to_have_text("refused by layer profile")
     expect(page.locator(".tool .explain")).to_be_hidden()
     answer = page.goto(f"{site}/policies/calls/{call.pk}/")
     assert answer and answer.status == 404

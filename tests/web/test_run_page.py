@@ -111,7 +111,7 @@ def answer(events: list[dict[str, Any]], asked: dict[str, Any], *, ended: bool =
 def test_it_opens_at_the_end_with_everything_that_happened(recorder: Page) -> None:
     story = recorder.locator("#story")
     expect(story.locator(".call")).to_have_count(3)
-    expect(story.locator(".call").last).to_contain_text("refused")
+    expect(story.locator(".call .verdict").last).to_have_text("refused by layer agent")
     expect(story).to_contain_text("Both files say the same")
     expect(recorder.locator("#now-state")).to_have_text("done")
     expect(recorder.locator("#now-tokens")).to_have_text("2,400 in, 170 out")

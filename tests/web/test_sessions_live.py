@@ -7,14 +7,9 @@ from django.db.models import F
 from playwright.sync_api import Locator, Page, expect
 
 from clawsite.accounts.models import User
-from sessions_app.models import SessionMark
+from sessions_app.models import Session, SessionMark
 from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat
-
-
-def say(page: Page, text: str) -> None:
-    page.get_by_label("Message", exact=True).fill(text)
-    page.get_by_label("Message", exact=True).press("Enter")
+from tests.web.screen import PATIENCE, OpenChat, answers, is_phone, on_desk_and_phone, send, show_list, until
 
 
 def answered(page: Page, text: str | re.Pattern[str] = re.compile(".")) -> None:
@@ -27,15 +22,18 @@ def item(page: Page, title: str) -> Locator:
 
 
 def choose(page: Page, title: str, act: str) -> None:
+    show_list(page)
     item(page, title).hover()
     item(page, title).get_by_role("button", name="Actions").click()
     page.get_by_role("menuitem", name=act).click()
 
 
+@on_desk_and_phone
 def test_the_list_of_another_window_follows(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:main:followed")
     second = open_chat("agent:main:elsewhere", page.context.new_page())
-    say(first, "[[tokens=40 delay_ms=50]] count the sheep")
+    show_list(second)
+    send(first, "[[tokens=40 delay_ms=50]] count the sheep")
     expect(item(second, "count the sheep").locator(".mark")).to_have_text("Running", timeout=PATIENCE)
     answered(first)
     # It was read where it was shown, so the other window does not call it new.
@@ -51,7 +49,7 @@ def test_the_list_of_another_window_follows(open_chat: OpenChat, page: Page) -> 
 
 def test_an_answer_that_nobody_has_seen_is_new(open_chat: OpenChat, user: User) -> None:
     page = open_chat("agent:main:unseen")
-    say(page, "[[tokens=10 delay_ms=50]] tell me later")
+    send(page, "[[tokens=10 delay_ms=50]] tell me later")
     expect(item(page, "tell me later")).to_be_visible(timeout=PATIENCE)
     page.get_by_role("button", name="New conversation", exact=True).click()
     expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=PATIENCE)
@@ -62,29 +60,37 @@ def test_an_answer_that_nobody_has_seen_is_new(open_chat: OpenChat, user: User) 
     page.get_by_role("button", name="New conversation", exact=True).click()
     expect(item(page, "tell me later").locator(".mark")).to_be_hidden()
     unread = SessionMark.objects.filter(user=user, read_position__lt=F("session__entry_count"))
-    while unread.exists():  # the server has heard of it
-        page.wait_for_timeout(50)
+    until(page, lambda: not unread.exists())  # the server has heard of it
     page.reload()
     expect(item(page, "tell me later")).to_be_visible(timeout=PATIENCE)
     expect(item(page, "tell me later").locator(".mark")).to_be_hidden()
 
 
+@on_desk_and_phone
 def test_search_leads_to_the_message(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:searched")
-    say(page, '[[text="The zephyr blows over the hills"]] weather')
+    send(page, '[[text="The zephyr blows over the hills"]] weather')
     answered(page, re.compile("zephyr"))
-    page.get_by_role("button", name="New conversation", exact=True).click()
-    expect(page.locator(".message")).to_have_count(0)
-    page.get_by_label("Search in all conversations").fill("ZEPHYR hil")
+    send(page, '[[text="上海今天的天气很好，适合散步。"]] and there?')
+    answered(page, re.compile("上海"))
     hit = page.locator("#found-list a").filter(has_text="Agent")
-    expect(hit.locator("mark")).to_have_text(["zephyr", re.compile("hil")], timeout=PATIENCE)
-    hit.click()
-    expect(page.locator(".message.assistant.pointed-at")).to_contain_text("zephyr", timeout=PATIENCE)
+    for wanted, marked, said in (
+        ("ZEPHYR hil", ["zephyr", re.compile("hil")], "zephyr"),
+        ("天气很好", ["天气很好"], "适合散步"),  # in the middle of words that have no blanks between them
+    ):
+        show_list(page)
+        page.get_by_role("button", name="New conversation", exact=True).click()
+        expect(page.locator(".message")).to_have_count(0)
+        show_list(page)
+        page.get_by_label("Search in all conversations").fill(wanted)
+        expect(hit.locator("mark")).to_have_text(marked, timeout=PATIENCE)
+        hit.click()
+        expect(page.locator(".message.assistant.pointed-at")).to_contain_text(said, timeout=PATIENCE)
 
 
 def test_a_deleted_conversation_comes_back_whole(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:demo:undone")
-    say(first, "What can you do?")
+    send(first, "What can you do?")
     answered(first, re.compile("demo model"))
     second = open_chat("agent:demo:beside", page.context.new_page())
     expect(item(second, "What can you do?")).to_be_visible(timeout=PATIENCE)
@@ -99,7 +105,7 @@ def test_a_deleted_conversation_comes_back_whole(open_chat: OpenChat, page: Page
 
 def test_what_is_archived_leaves_the_list_of_every_window(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:demo:put-away")
-    say(first, "Search my files for hello")
+    send(first, "Search my files for hello")
     answered(first)
     second = open_chat("agent:demo:beside-it", page.context.new_page())
     expect(item(second, "Search my files")).to_be_visible(timeout=PATIENCE)
@@ -110,9 +116,10 @@ def test_what_is_archived_leaves_the_list_of_every_window(open_chat: OpenChat, p
     expect(item(second, "Search my files")).to_be_visible(timeout=PATIENCE)
 
 
+@on_desk_and_phone
 def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:detailed")
-    say(page, '[[tool=glob args={"pattern":"*"}]] look around')
+    send(page, '[[tool=glob args={"pattern":"*"}]] look around')
     answered(page)
     page.reload()
     answered(page)
@@ -123,8 +130,54 @@ def test_details_tell_of_the_last_run(open_chat: OpenChat) -> None:
     assert "glob" in steps.all_inner_texts()
     page.locator("#thinking-level").select_option("low")
     page.reload()
+    if is_phone(page):  # a sheet over the conversation, so it does not stay open
+        page.get_by_role("button", name="Details").click()
     expect(page.locator("#thinking-level")).to_have_value("low", timeout=PATIENCE)
     expect(page.locator("#usage")).to_contain_text("tokens")
+
+
+def test_agent_and_model_are_chosen_and_the_context_is_measured(open_chat: OpenChat, user: User) -> None:
+    page = open_chat("agent:demo:before-the-choice")
+    page.get_by_role("button", name="Details").click()
+    page.locator("#agent").select_option("main")
+    expect(page.locator("#title")).to_have_text("New conversation")
+    assert "agent%3Amain%3A" in page.url
+    send(page, '[[text="from the agent"]] which one?')
+    answered(page, "from the agent")
+    page.locator("#model").select_option("openai/gpt-5-mini")
+    until(page, Session.objects.filter(owner=user, model="openai/gpt-5-mini").exists)  # else the message might be there first
+    send(page, '[[text="from the model"]] and now?')
+    answered(page, "from the model")
+    expect(page.locator(".message.assistant footer").last).to_contain_text("gpt-5-mini", timeout=PATIENCE)
+    meter = page.get_by_role("meter")
+    expect(meter).to_have_attribute("aria-valuetext", re.compile(r"[1-9].* of 272K tokens"), timeout=PATIENCE)
+    expect(page.locator("#agent")).to_have_value("main")
+
+
+def test_one_acts_and_goes_elsewhere_from_the_palette(open_chat: OpenChat) -> None:
+    page = open_chat("agent:main:by-keys")
+    send(page, '[[text="here it is"]] find the keys')
+    answered(page, "here it is")
+    expect(item(page, "find the keys")).to_be_visible(timeout=PATIENCE)
+
+    def choose_in_palette(words: str, name: str) -> None:
+        page.keyboard.press("Control+k")
+        page.keyboard.type(words)
+        expect(page.locator("#palette [aria-selected=true]")).to_contain_text(name, timeout=PATIENCE)
+        page.keyboard.press("Enter")
+
+    choose_in_palette("rename", "Rename")
+    expect(page.get_by_label("Name of the conversation")).to_be_focused()
+    page.keyboard.type("Lost keys")
+    page.keyboard.press("Enter")
+    expect(item(page, "Lost keys")).to_be_visible(timeout=PATIENCE)
+    choose_in_palette("new conv", "New conversation")
+    expect(page.locator("#title")).to_have_text("New conversation")
+    choose_in_palette("lost", "Lost keys")
+    expect(page.locator("#title")).to_have_text("Lost keys", timeout=PATIENCE)
+    expect(answers(page)).to_have_text(["here it is"], timeout=PATIENCE)
+    page.reload()
+    expect(page.locator("#title")).to_have_text("Lost keys", timeout=PATIENCE)
 
 
 def test_who_may_read_all_conversations_lists_their_own(live: Stack, person: Any, session_of: Any, page: Page) -> None:

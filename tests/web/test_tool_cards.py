@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from playwright.sync_api import Page, expect
 
@@ -70,9 +71,56 @@ def test_a_refused_call_names_the_layer_and_the_reason(stored: Callable[..., Pag
             {**stored_message("toolResult", "exec is not allowed here: the agent may not", 1), **refused},
         ]
     )
-    expect(page.locator(".tool .verdict")).to_have_text("refused by agent")
+    expect(page.locator(".tool .verdict")).to_have_text("refused by layer agent")
     expect(page.locator(".tool .why")).to_be_visible()
     expect(page.locator(".tool .why")).to_contain_text("the agent may not")
+
+
+def call_of(name: str, result: str, **more: Any) -> list[dict[str, Any]]:
+    """A question, a call and its stored result."""
+    call = {"type": "toolCall", "id": "c1", "name": name, "arguments": {"path": "a/rather/long/path/of/a/file.txt"}}
+    return [
+        stored_message("user", "Hi", 1),
+        {**stored_message("assistant", "", 1), "content": [call]},
+        {**stored_message("toolResult", result, 1), "toolCallId": "c1", "toolName": name, **more},
+    ]
+
+
+def test_a_tool_that_the_run_does_not_have_was_refused_by_no_layer(stored: Callable[..., Page]) -> None:
+    verdict = {"allowed": False, "layer": "toolset", "rule": "there is no such tool in this run", "why": "not offered in this run"}
+    page = stored(call_of("teleport", "tool_not_allowed: there is no such tool", verdict=verdict, isError=True))
+    expect(page.locator(".tool .verdict")).to_have_text("not offered in this run")
+    expect(page.locator(".tool .why")).to_contain_text("there is no such tool")
+
+
+def test_on_a_phone_an_opened_card_says_who_allowed_it(stored: Callable[..., Page], chat: Page) -> None:
+    chat.set_viewport_size({"width": 390, "height": 844})
+    verdict = {"allowed": True, "layer": "agent_provider", "why": "allowed by layer agent_provider"}
+    page = stored(call_of("weather__forecast_of_the_week", "sun", verdict=verdict, durationMs=61_000))
+    card = page.locator(".tool")
+    expect(card.locator(".verdict")).to_be_hidden()  # there is no room for it
+    card.locator("summary").click()
+    expect(card.locator(".verdict")).to_have_text("allowed by agent_provider")
+    expect(card.locator(".verdict")).to_be_visible()
+    assert card.evaluate("card => card.querySelector('.state').getBoundingClientRect().right <= card.getBoundingClientRect().right")
+    card.locator("summary").click()
+    expect(card.locator(".verdict")).to_be_hidden()
+
+
+MOVING = "() => document.getAnimations().filter((each) => each.playState === 'running').length"
+
+
+def test_nothing_moves_for_who_asks_for_less_motion(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.tell("r1", "thinking", messageId="m1", attempt=1, delta="Hm", offset=0)
+    gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "make"})
+    expect(opened.locator(".tool")).to_contain_text("running")
+    opened.wait_for_function(f"() => ({MOVING})() > 0")  # there is something to keep still
+    opened.emulate_media(reduced_motion="reduce")
+    assert opened.evaluate(MOVING) == 0
+    gateway.tell("r1", "tool", phase="start", name="read", toolCallId="c2", args={})
+    expect(opened.locator(".tool")).to_have_count(2)
+    assert opened.evaluate(MOVING) == 0
 
 
 def test_images_are_shown_and_files_are_linked(stored: Callable[..., Page], chat: Page) -> None:

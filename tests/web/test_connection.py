@@ -1,0 +1,117 @@
+"""The page's line to the gateway: when it is tried again, what is told meanwhile, and requests that nobody answers."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.fake_gateway import FakeGateway, Refused
+from tests.web.screen import answers, begin, end, final, open_page, send
+
+DELAYS = """async (random) => {
+  const { retryDelay } = await import("/static/js/gateway.js");
+  return [0, 1, 2, 3, 4, 5, 6, 7, 40].map((tries) => retryDelay(tries, random));
+}"""
+
+
+@pytest.mark.parametrize(
+    ("random", "delays"),
+    [
+        (0, [250, 500, 1000, 2000, 4000, 7500, 7500, 7500, 7500]),
+        (1, [250, 1000, 2000, 4000, 8000, 15_000, 15_000, 15_000, 15_000]),
+    ],
+    ids=["soonest", "latest"],
+)
+def test_tries_become_rarer_to_a_limit_and_half_of_the_pause_is_chance(opened: Page, random: int, delays: list[int]) -> None:
+    assert opened.evaluate(DELAYS, random) == delays
+
+
+def test_clients_that_lost_the_same_server_do_not_come_back_together(opened: Page) -> None:
+    draws = """async () => {
+      const { retryDelay } = await import("/static/js/gateway.js");
+      return [...Array(50)].map(() => retryDelay(3));
+    }"""
+    drawn = opened.evaluate(draws)
+    assert len(set(drawn)) > 40
+    assert all(2000 <= delay <= 4000 for delay in drawn)
+
+
+def test_without_a_network_it_counts_to_the_next_try_and_comes_back_with_it(opened: Page, gateway: FakeGateway) -> None:
+    hello = gateway.answers["connect"]
+
+    def away(params: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("UNAVAILABLE", "starting", retryable=True, retryAfterMs=60_000)
+
+    gateway.answers["connect"] = away
+    opened.context.set_offline(True)
+    gateway.drop()
+    expect(opened.locator("#connection")).to_have_text("Offline")
+    told = opened.locator("#banner .text")
+    expect(told).to_have_text(re.compile(r"Next try in [3-6]\d s"))
+    before = told.text_content()
+    expect(told).not_to_have_text(before or "")  # it counts
+    gateway.answers["connect"] = hello
+    opened.context.set_offline(False)  # which nobody waits a minute for
+    expect(opened.locator("#connection")).to_have_text("Connected")
+    expect(opened.locator("#banner")).to_be_hidden()
+
+
+def test_catching_up_is_told_when_it_takes_long(opened: Page, gateway: FakeGateway) -> None:
+    begin(gateway)
+    gateway.says("r1", "First", 0)
+    expect(answers(opened)).to_have_text("First")
+    missed = gateway.answers["sessions.history"]
+    assert missed
+    gateway.answers["sessions.history"] = None
+    gateway.drop()
+    for word in (" and", " second"):
+        gateway.note("r1", "assistant", messageId="m1", attempt=1, delta=word, offset=5 if word == " and" else 9)
+    banner = opened.locator("#banner")
+    gateway.until_asked("sessions.history")
+    expect(banner).to_have_text(re.compile("Catching up…"))
+    expect(opened.locator("#connection")).to_have_text("Connected")
+    gateway.answer_late("sessions.history", missed)
+    expect(answers(opened)).to_have_text("First and second")
+    expect(banner).to_be_hidden()
+
+
+def test_a_message_that_nobody_confirms_is_sent_again_under_its_key(chat: Page, gateway: FakeGateway, site: str) -> None:
+    gateway.tick_ms = 600_000  # so that silence alone does not make it connect anew, which would send it too
+    gateway.answers["chat.send"] = None
+    chat.clock.install()
+    open_page(chat, site)
+    send(chat, "Are you there?")
+    gateway.until_asked("chat.send")
+    chat.clock.fast_forward(15_000)  # and some seconds more, if the machine is slow: the page's clock goes on by itself
+    assert len(gateway.calls("chat.send")) == 1
+    chat.clock.fast_forward(16_000)
+    first, second = gateway.until_asked("chat.send", 2)
+    assert first == second
+    assert first["idempotencyKey"]
+    assert gateway.connections == 1
+    gateway.answer_late("chat.send", lambda params: {"runId": params["idempotencyKey"], "status": "started"})
+    expect(chat.locator(".run .note")).to_have_text("Queued")
+    expect(chat.locator(".message.user")).to_have_count(1)
+    run = first["idempotencyKey"]
+    begin(gateway, run, "Are you there?")
+    final(gateway, "Yes.", run=run)
+    end(gateway, run)
+    expect(answers(chat)).to_have_text(["Yes."])
+
+
+def test_a_command_that_nobody_answers_is_given_back(chat: Page, gateway: FakeGateway, site: str) -> None:
+    """It is of use now or never, so it is not sent twice."""
+    gateway.tick_ms = 600_000
+    gateway.answers["commands.list"] = lambda params: {"commands": [{"name": "status", "args": "", "help": "Tell"}]}
+    gateway.answers["chat.send"] = None
+    chat.clock.install()
+    open_page(chat, site)
+    chat.get_by_label("Message", exact=True).press_sequentially("/sta")
+    expect(chat.locator("#suggestion-list")).to_contain_text("/status")
+    send(chat, "/status")
+    gateway.until_asked("chat.send")
+    chat.clock.fast_forward(31_000)
+    expect(chat.get_by_role("alert")).to_contain_text("The server did not answer in time.")
+    expect(chat.get_by_label("Message", exact=True)).to_have_value("/status")
+    assert len(gateway.calls("chat.send")) == 1
