@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.admin_form import AgentForm, AgentToolsForm
-from agents.effective import not_offered
+from agents.effective import not_offered, with_own_model
 from agents.models import MAIN, Agent
 from agents.providers.base import ProviderError
 from agents.providers.catalog import resolve_model
@@ -126,7 +126,8 @@ class AgentAdmin(ClawAdmin):
         rules = policies.current_rules()
         known = known_tools()
         facts = [each.facts for each in known.tools.values()]
-        query = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names).about(facts)
+        asked = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names)
+        query = with_own_model(asked, agent).about(facts)
         verdict, missing = evaluate(query, rules), not_offered(query, owner_id=0, known=known, agent=agent)
         lines = []
         for tool in sorted(facts, key=lambda each: (each.groups, each.name)):
@@ -142,7 +143,8 @@ class AgentAdmin(ClawAdmin):
         body = format_html_join("", '<tr class="{}"><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>', lines)
         head = (_("Tool"), _("Group"), _("Verdict"), _("Why"))
         titles = format_html_join("", '<th scope="col">{}</th>', ((each,) for each in head))
-        note = _("Policy version %d, for somebody talking to the agent in a session of their own.") % rules.version
+        words = _("Policy version %(version)d, with %(model)s, for somebody talking to the agent in a session of their own.")
+        note = words % {"version": rules.version, "model": query.model_words}
         return format_html('<table class="tools"><thead><tr>{}</tr></thead><tbody>{}</tbody></table><p>{}</p>', titles, body, note)
 
     def around(self, row: Agent) -> Iterable[Around]:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from agents.effective import with_own_model
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
 from tools_app.policy_vocabulary import about_all_tools
@@ -65,7 +66,7 @@ class Question:
         sender = query.sender
         return cls(
             agent=query.agent,
-            model="/".join(filter(None, (query.provider, query.model))),
+            model=query.model_words,
             who=OWNER if query.is_owner else OTHER,
             channel=query.channel,
             group=query.group,
@@ -82,20 +83,20 @@ class Question:
         return {name: "1" if value is True else value for name, value in told.items() if value != plain[name]}
 
     def query(self) -> PolicyQuery:
+        """About every tool. Where no model is named it is the agent's own, as in a run."""
         provider, _slash, model = self.model.lower().partition("/")
-        return about_all_tools(
-            PolicyQuery(
-                self.agent,
-                is_owner=self.who == OWNER,
-                is_subagent=self.subagent,
-                provider=provider,
-                model=model,
-                channel=self.channel.lower(),
-                group=self.group,
-                sender=Sender(id=self.sender),
-                sandboxed=self.sandboxed,
-            )
+        asked = PolicyQuery(
+            self.agent,
+            is_owner=self.who == OWNER,
+            is_subagent=self.subagent,
+            provider=provider,
+            model=model,
+            channel=self.channel.lower(),
+            group=self.group,
+            sender=Sender(id=self.sender),
+            sandboxed=self.sandboxed,
         )
+        return about_all_tools(with_own_model(asked))
 
     def address(self, more: Mapping[str, Any] | None = None, anchor: str = "") -> str:
         given = urlencode({**self.params(), **(more or {})})
@@ -106,9 +107,9 @@ class Question:
         said = {field: value for name, field in PLACE_FIELDS.items() if (value := getattr(place, name))}
         return self.address(said, "draft")
 
-    def place_of(self, layer: str) -> RuleRow | None:
-        """Where a rule would stand that speaks in this layer to this question; None where no rule can."""
-        model = self.model.lower()
+    def place_of(self, layer: str, model: str) -> RuleRow | None:
+        """Where a rule would stand that speaks in this layer to this question, asked with that model; None where no rule can."""
+        model = model.lower()
         match layer:
             case "profile" | "agent":
                 return RuleRow(AGENT, self.agent)

@@ -140,6 +140,14 @@ def test_the_form_shows_what_the_layers_leave_and_who_refused_the_rest(client):
     assert '<tr class="refused"><th scope="row">write</th><td>fs</td><td>refused</td><td>layer agent: ' in said
 
 
+def test_the_form_goes_by_the_model_that_a_run_would_have(client):
+    Agent.objects.filter(slug="main").update(model="openai/gpt-5")
+    policies.save_policy(scope="global", provider="openai", deny=["read"])
+    said = client.get(MAIN, secure=True).content.decode()
+    assert '<tr class="refused"><th scope="row">read</th><td>fs</td><td>refused</td><td>layer global_provider: ' in said
+    assert "with openai/gpt-5, for somebody" in said
+
+
 def test_a_policy_changed_meanwhile_is_not_overwritten(client):
     seen = policies.current_rules().version
     policies.save_policy(scope="agent", subject="main", profile="minimal")

@@ -33,11 +33,26 @@ def test_every_tool_is_explained_in_a_line_and_one_in_its_layers(env: Mapping[st
     assert "of them would not be offered" in everything.out
     assert lines["web_fetch"].split(None, 2)[1:] == ["refused", "profile: profile `coding`: no allow entry matches"]
     one = policy("explain", "--agent", "main", "--tool", "bash", "--subagent", env=env)
-    assert one.out.startswith("exec: allowed, but not offered: this version does not have it yet (policy version 1)\n")
+    assert one.out.startswith(
+        "exec: allowed, but not offered: this version does not have it yet (policy version 1, with demo/clawsite, the agent's own model)\n"
+    )
     assert len(one.out.splitlines()) == 11
     assert policy("explain", "--agent", "main", "--tool", "read", env=env).out.startswith("read: allowed: no layer refuses it (")
     wrong = policy("explain", "--agent", "main", "--tool", "wriet", env=env)
     assert (wrong.code, wrong.err) == (1, "claw: there is no tool 'wriet'; did you mean write?\n")
+
+
+def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(env: Mapping[str, str]) -> None:
+    from agents.models import Agent
+    from tools_app.policies import save_policy
+
+    Agent.objects.filter(slug="main").update(model="openai/gpt-5")
+    save_policy(scope="global", provider="openai", deny=["read"])
+    told = policy("explain", "--agent", "main", "--tool", "read", env=env).out.splitlines()[0]
+    why = "read: refused by layer global_provider: deny entry `read`"
+    assert told == f"{why} (policy version 2, with openai/gpt-5, the agent's own model)"
+    other = policy("explain", "--agent", "main", "--tool", "read", "--provider", "demo/clawsite", env=env).out.splitlines()[0]
+    assert other == "read: allowed: no layer refuses it (policy version 2, with demo/clawsite)"
 
 
 def test_the_explanation_for_programs_has_the_whole_question_and_trace(env: Mapping[str, str]) -> None:

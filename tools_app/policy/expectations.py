@@ -71,8 +71,7 @@ def _first_fault(
         for facts in named:
             kept = verdict.refused_by(facts.name) is None
             if kept != (expectation.expected == "allowed"):
-                provider = "/".join(filter(None, (query.provider, query.model)))
-                return Broken(expectation, facts.name, query.agent, provider, verdict.explain(facts.name), _where(query))
+                return Broken(expectation, facts.name, query.agent, query.model_words, verdict.explain(facts.name), _where(query))
     return None
 
 
