@@ -17,21 +17,22 @@ from agents.providers.base import ProviderError
 from agents.providers.catalog import resolve_model
 from agents.selectors import model_of
 from clawsite.accounts.models import User
-from clawsite.infra.admin_base import Around, ClawAdmin
-from clawsite.infra.errors import ClawError
+from clawsite.infra.admin_base import Around
 from sessions_app.models import Session
 from sessions_app.rule_words import rule_words
 from tools_app import policies
+from tools_app.admin_served import ServedAdmin
 from tools_app.models import ToolPolicy
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
+from tools_app.policy_checks import warnings_of
 from tools_app.sources import known_tools
 
 TOOL_FIELDS = ("profile", "also_allow", "allow", "deny")
 
 
 @admin.register(Agent)
-class AgentAdmin(ClawAdmin):
+class AgentAdmin(ServedAdmin):
     form = AgentForm
     list_display = ["slug", "name", "model_used", "readiness", "tool_profile", "workspace", "max_turns", "enabled"]
     list_filter = ["enabled", "model"]
@@ -96,6 +97,10 @@ class AgentAdmin(ClawAdmin):
         may_save = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
         return may_save and request.user.has_perm("tools_app.change_toolpolicy")
 
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Several can be deleted at once: no service has a say in it, and the admin asks about each of them first."""
+        return super(ServedAdmin, self).get_actions(request)
+
     def has_delete_permission(self, request: HttpRequest, obj: Agent | None = None) -> bool:
         return super().has_delete_permission(request, obj) and (obj is None or obj.slug != MAIN)
 
@@ -152,12 +157,13 @@ class AgentAdmin(ClawAdmin):
         yield Around(_("Tool policy"), ToolPolicy, {"scope": "agent", "subject": row.slug})
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
+        """The agent and its row of the policy, both or neither: the admin's transaction is around them."""
         super().save_model(request, obj, form, change)
         rule = form.policy_wanted() if isinstance(form, AgentToolsForm) else None
         if rule is None:
             return
         seen = form.cleaned_data.get("seen_version")
-        try:
-            policies.save_policy(**rule.to_json(), changed_by=cast(User, request.user), expected_version=seen)
-        except ClawError as error:
-            self.message_user(request, _("The tools were not changed: %(why)s") % {"why": error.message}, messages.ERROR)
+        doubts = list(warnings_of(rule, policies.current_rules()))
+        policies.save_policy(**rule.to_json(), changed_by=cast(User, request.user), expected_version=seen)
+        for doubt in doubts:
+            self.message_user(request, doubt.words, messages.WARNING)

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     explain.add_argument("--not-owner", action="store_true", help="asked by somebody else than the owner of the session")
     explain.add_argument("--json", action="store_true", help="with the whole trace, for programs")
     export = actions.add_parser("export", help="write rules and tests as YAML")
-    export.add_argument("--version", metavar="N", type=int, help="rules of an earlier version; tests have none")
+    export.add_argument("--version", metavar="N", type=int, help="rules of an earlier version, with the tests of now")
     diff = actions.add_parser("diff", help="what importing a file would change")
     importing = actions.add_parser("import", help="put a file in the place of all rules and tests")
     for each in (diff, importing):

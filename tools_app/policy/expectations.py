@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tools_app.policy.chain import evaluate
 from tools_app.policy.layers import ANY, group_policy
@@ -36,6 +36,10 @@ class Expectation:
 
     WORDS: ClassVar = ("name", "expected", "tool", "agent", "provider", "channel", "group", "sender")
     FLAGS: ClassVar = ("sandboxed", "subagent")
+
+    def brief(self) -> dict[str, Any]:
+        """Without what says nothing, for keeping and for files."""
+        return {name: value for name in (*self.WORDS, *self.FLAGS) if (value := getattr(self, name))}
 
 
 @dataclass(frozen=True, slots=True)
