@@ -1,4 +1,4 @@
-"""What the forms about the policy look at before a service would refuse it. A refusal then stands in the form, and nothing typed is lost."""
+"""What the forms about the policy look at before a service refuses it: a refusal stands in the form, what was typed is kept."""
 
 from typing import Any, cast
 

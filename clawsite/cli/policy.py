@@ -98,10 +98,12 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _import(options: argparse.Namespace) -> int:
     from tools_app.policies import current_rules
+    from tools_app.policy_checks import warnings_of
     from tools_app.policy_files import differences, import_file, read_file
 
     file = read_file(_text(options.file))
-    expected = options.expect_version if options.expect_version is not None else current_rules().version
+    before = current_rules()
+    expected = options.expect_version if options.expect_version is not None else before.version
     found = differences(file)
     if not found:
         print("Nothing to import: the file says what is in force.")
@@ -110,6 +112,10 @@ def _import(options: argparse.Namespace) -> int:
         _ask(harmless(found), "Import this?", may_ask=options.file != STDIN)
     made = import_file(file, changed_by=_author(options.user), expected_version=expected)
     print(f"Imported. This is policy version {made}.")
+    rules = current_rules()
+    for row in rules.rows:
+        for doubt in warnings_of(row, rules) if row not in before.rows else ():
+            print(harmless(f"warning: {row.key}: {doubt.words}"), file=sys.stderr)
     return 0
 
 

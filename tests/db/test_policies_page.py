@@ -277,7 +277,7 @@ def test_a_rule_that_breaks_a_test_is_named_before_and_refused_after(operator):
     draft = {"scope": "agent", "for_agent": "scout", "seen": 2, "profile": "full"}
     assert "Policy test “scout never writes” would fail" in unescape(ask(operator, **draft))
     assert operator.post("/policies/save/", draft, secure=True).status_code == 422
-    assert policies.current_rules().version == 1
+    assert policies.current_rules().version == 2
 
 
 def test_a_rule_is_deleted_by_its_place_and_version(operator):

@@ -103,7 +103,7 @@ class PolicyTest(models.Model):
 
 
 class PolicyVersion(models.Model):
-    """All rows and tests as they stood after one change of either. Never edited: tool calls name the version they were judged by."""
+    """All rows and tests as they stood after a change of either. Never edited: tool calls name the version they were judged by."""
 
     number = models.PositiveIntegerField(_("number"), unique=True)
     created_at = models.DateTimeField(_("created"))
