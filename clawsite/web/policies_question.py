@@ -40,7 +40,10 @@ class Question:
     who: str = OWNER
     channel: str = ""
     group: str = ""
-    sender: str = ""
+    sender: str = ""  # any name, looked up as an id; the further names are those of a recorded call
+    sender_e164: str = ""
+    sender_username: str = ""
+    sender_name: str = ""
     sandboxed: bool = False
     subagent: bool = False
     # Which rows of the answer are shown.
@@ -63,18 +66,24 @@ class Question:
     @classmethod
     def of_query(cls, query: PolicyQuery, tool: str = "") -> "Question":
         """The question of a recorded call."""
-        sender = query.sender
         return cls(
             agent=query.agent,
             model=query.model_words,
             who=OWNER if query.is_owner else OTHER,
             channel=query.channel,
             group=query.group,
-            sender=sender.id or sender.e164 or sender.username or sender.name,
+            sender=query.sender.id,
+            sender_e164=query.sender.e164,
+            sender_username=query.sender.username,
+            sender_name=query.sender.name,
             sandboxed=query.sandboxed,
             subagent=query.is_subagent,
             tool=tool,
         )
+
+    @property
+    def has_more_names(self) -> bool:
+        return bool(self.sender_e164 or self.sender_username or self.sender_name)
 
     def params(self) -> dict[str, str]:
         """Whatever is not as it is anyway."""
@@ -93,7 +102,7 @@ class Question:
             model=model,
             channel=self.channel.lower(),
             group=self.group,
-            sender=Sender(id=self.sender),
+            sender=Sender(self.sender, self.sender_e164, self.sender_username, self.sender_name),
             sandboxed=self.sandboxed,
         )
         return about_all_tools(with_own_model(asked))
@@ -128,4 +137,8 @@ class Question:
         return None
 
 
-WORDS = ("agent", "model", "channel", "group", "sender", "tool", "of")
+WORDS = (
+    *("agent", "model", "channel", "group"),
+    *("sender", "sender_e164", "sender_username", "sender_name"),
+    *("tool", "of"),
+)

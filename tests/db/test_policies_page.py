@@ -1,6 +1,7 @@
 """The pages about the policy without a browser: who may open them, what they answer, what a save does and does not overwrite."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from urllib.parse import parse_qsl, urlencode
 
@@ -10,12 +11,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent
+from clawsite.web.policies_question import Question
 from sessions_app.models import ToolCall
 from sessions_app.rule_words import NOT_OFFERED
 from tests.policies import policy_restored, recorded
 from tools_app import policies
 from tools_app.policy.chain import evaluate
-from tools_app.policy.query import PolicyQuery
+from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy_tests import save_test
 from tools_app.policy_vocabulary import about_all_tools
 
@@ -324,6 +326,29 @@ def test_a_call_is_not_found_by_those_who_may_not_look(person, user, session_of)
     for reader in (user, person("User", "Approver")):
         assert {signed_in(reader).get(address, secure=True).status_code for address in addresses} == {404}
     assert {Client().get(address, secure=True).status_code for address in addresses} == {302}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"id": "42", "e164": "+4915", "username": "@Anna", "name": "Anna Müller"},
+        {"username": "anna", "name": "Anna & Co #1"},
+        {"name": "Anna"},
+        {},
+    ],
+)
+def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, user, session_of, names):
+    policies.save_policy(scope="group", channel="telegram", group="-100", sender=names.get("name", "anna"), deny=["read"])
+    call = recorded(user, session_of(user), name="read", channel="telegram", group="-100", sender=Sender(**names))
+    page = unescape(text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True)))
+    addresses = [each for each in re.findall(r'href="/policies/\?([^"#]*)"', page) if "scope=" not in each]
+    assert addresses
+    for address in addresses:
+        again = Question.read(dict(parse_qsl(address))).query()
+        asked = PolicyQuery.from_json(call.query)
+        assert replace(again, tools=asked.tools, plugins=asked.plugins) == asked
+        told = text_of(operator.get(f"/policies/?{address}", secure=True))
+        assert cell(told, "read", "group").split()[0] == ("deny" if names else "none")
 
 
 def test_a_call_is_found_by_the_names_it_has_on_the_wire(operator, user, session_of):
