@@ -22,6 +22,7 @@ from sessions_app.models import Attachment, TranscriptEntry
 from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app.builtin.workspace import Workspace
 
+DEEP = "/".join(["d" * 200] * 7)  # a path that alone is more than a KB
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch"
 
 
@@ -183,6 +184,8 @@ async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(worksho
         ("read", {"path": "long.txt"}),
         ("grep", {"pattern": "many"}),
         ("glob", {"pattern": "many/*"}),
+        ("write", {"path": f"{DEEP}/new.txt", "content": "x" * 50_000}),
+        ("edit", {"path": f"{DEEP}/old.txt", "old_text": "one", "new_text": "x" * 50_000}),
         (
             "apply_patch",
             {"input": "\n".join(["*** Begin Patch", *(f"*** Add File: x/{n}\n+" for n in range(99)), "*** End Patch"])},
@@ -192,6 +195,8 @@ async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(worksho
 async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: Workshop, files, settings, name, arguments):
     settings.TOOL_RESULT_KB = 1
     (files / "many").mkdir()
+    (files / DEEP).mkdir(parents=True)
+    (files / DEEP / "old.txt").write_text("one")
     for number in range(100):
         (files / "many" / f"file-{number:03}").touch()
     row, told = await used(workshop, name, **arguments)
