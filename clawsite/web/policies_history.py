@@ -37,6 +37,7 @@ def history(request: PolicyRequest) -> HttpResponse:
         "older": rows[PER_PAGE - 1].number if len(rows) > PER_PAGE else None,
         "before": before,
         "now": policies.current_rules().version,
+        "may_change": request.user.has_perm(CHANGE),
     }
     return render(request, "policies/history.html", context)
 

@@ -47,6 +47,18 @@ def test_a_version_is_restored_unless_something_changed_meanwhile(operator):
     assert operator.post("/policies/history/99/restore/", {"seen": 4}, secure=True).status_code == 404
 
 
+def test_a_version_is_restored_from_the_list_by_those_who_may(operator, person):
+    policies.save_policy(scope="agent", subject="main", profile="full")
+    page = text_of(operator.get("/policies/history/", secure=True))
+    (form,) = re.findall(r'<form method="post" action="/policies/history/(\d+)/restore/">.*?name="seen" value="(\d+)"', page)
+    assert form == ("1", "2")
+    assert operator.post(f"/policies/history/{form[0]}/restore/", {"seen": form[1]}, secure=True).status_code == 302
+    assert policies.current_rules().row("agent", "main").profile == "coding"
+    auditor = Client()
+    auditor.force_login(person("Auditor"))
+    assert "/restore/" not in text_of(auditor.get("/policies/history/", secure=True))
+
+
 def test_the_history_has_pages_and_each_version_its_change(operator):
     for number in range(30):
         policies.save_policy(scope="agent", subject="main", deny=["exec"] if number % 2 else ["write"])
