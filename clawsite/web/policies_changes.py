@@ -50,8 +50,8 @@ def changes_of_tests(before: Sequence[dict[str, Any]] | None, after: Sequence[di
     """The policy tests that came and went; none where a version was made before they were kept."""
     if before is None or after is None:
         return []
-    gone = [Line("-", _("test"), _test_words(test)) for test in before if test not in after]
-    return gone + [Line("+", _("test"), _test_words(test)) for test in after if test not in before]
+    gone = [Line("-", "", _test_words(test)) for test in before if test not in after]
+    return gone + [Line("+", "", _test_words(test)) for test in after if test not in before]
 
 
 def _test_words(test: dict[str, Any]) -> str:
