@@ -11,27 +11,28 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.admin_form import AgentForm, AgentToolsForm
-from agents.effective import not_offered
+from agents.effective import not_offered, with_own_model
 from agents.models import MAIN, Agent
 from agents.providers.base import ProviderError
 from agents.providers.catalog import resolve_model
 from agents.selectors import model_of
 from clawsite.accounts.models import User
-from clawsite.infra.admin_base import Around, ClawAdmin
-from clawsite.infra.errors import ClawError
+from clawsite.infra.admin_base import Around
 from sessions_app.models import Session
 from sessions_app.rule_words import rule_words
 from tools_app import policies
+from tools_app.admin_served import ServedAdmin
 from tools_app.models import ToolPolicy
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
+from tools_app.policy_checks import warnings_of
 from tools_app.sources import known_tools
 
 TOOL_FIELDS = ("profile", "also_allow", "allow", "deny")
 
 
 @admin.register(Agent)
-class AgentAdmin(ClawAdmin):
+class AgentAdmin(ServedAdmin):
     form = AgentForm
     list_display = ["slug", "name", "model_used", "readiness", "tool_profile", "workspace", "max_turns", "enabled"]
     list_filter = ["enabled", "model"]
@@ -96,6 +97,10 @@ class AgentAdmin(ClawAdmin):
         may_save = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
         return may_save and request.user.has_perm("tools_app.change_toolpolicy")
 
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Several can be deleted at once: no service has a say in it, and the admin asks about each of them first."""
+        return super(ServedAdmin, self).get_actions(request)
+
     def has_delete_permission(self, request: HttpRequest, obj: Agent | None = None) -> bool:
         return super().has_delete_permission(request, obj) and (obj is None or obj.slug != MAIN)
 
@@ -126,7 +131,8 @@ class AgentAdmin(ClawAdmin):
         rules = policies.current_rules()
         known = known_tools()
         facts = [each.facts for each in known.tools.values()]
-        query = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names).about(facts)
+        asked = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names)
+        query = with_own_model(asked, agent).about(facts)
         verdict, missing = evaluate(query, rules), not_offered(query, owner_id=0, known=known, agent=agent)
         lines = []
         for tool in sorted(facts, key=lambda each: (each.groups, each.name)):
@@ -142,7 +148,8 @@ class AgentAdmin(ClawAdmin):
         body = format_html_join("", '<tr class="{}"><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>', lines)
         head = (_("Tool"), _("Group"), _("Verdict"), _("Why"))
         titles = format_html_join("", '<th scope="col">{}</th>', ((each,) for each in head))
-        note = _("Policy version %d, for somebody talking to the agent in a session of their own.") % rules.version
+        words = _("Policy version %(version)d, with %(model)s, for somebody talking to the agent in a session of their own.")
+        note = words % {"version": rules.version, "model": query.model_words}
         return format_html('<table class="tools"><thead><tr>{}</tr></thead><tbody>{}</tbody></table><p>{}</p>', titles, body, note)
 
     def around(self, row: Agent) -> Iterable[Around]:
@@ -150,12 +157,13 @@ class AgentAdmin(ClawAdmin):
         yield Around(_("Tool policy"), ToolPolicy, {"scope": "agent", "subject": row.slug})
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
+        """The agent and its row of the policy, both or neither: the admin's transaction is around them."""
         super().save_model(request, obj, form, change)
         rule = form.policy_wanted() if isinstance(form, AgentToolsForm) else None
         if rule is None:
             return
         seen = form.cleaned_data.get("seen_version")
-        try:
-            policies.save_policy(**rule.to_json(), changed_by=cast(User, request.user), expected_version=seen)
-        except ClawError as error:
-            self.message_user(request, _("The tools were not changed: %(why)s") % {"why": error.message}, messages.ERROR)
+        doubts = list(warnings_of(rule, policies.current_rules()))
+        policies.save_policy(**rule.to_json(), changed_by=cast(User, request.user), expected_version=seen)
+        for doubt in doubts:
+            self.message_user(request, doubt.words, messages.WARNING)

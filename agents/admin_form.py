@@ -21,7 +21,9 @@ from agents.providers.catalog import DEMO_MODEL, VIA_LITELLM, available_models, 
 from agents.providers.endpoints import ENDPOINTS, LITELLM_KEYS
 from sessions_app.sessions import THINKING_LEVELS
 from tools_app import policies
+from tools_app.admin_checks import SEEN_VERSION, check_tests, check_version, seen_version_field
 from tools_app.admin_entries import EntriesField
+from tools_app.admin_forms import look_while_typing
 from tools_app.policy.catalog import PROFILES
 from tools_app.policy.rules import LISTS, RuleRow
 from tools_app.policy_checks import faults_of, normal_form
@@ -115,14 +117,14 @@ class AgentToolsForm(AgentForm):
         required=False,
         help_text=gettext_lazy("One a line. Stronger than anything that is allowed."),
     )
-    # What the editor had before them: a change of the policy made meanwhile by somebody else is not overwritten unseen.
-    seen_version = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
+    seen_version = seen_version_field()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         rules = policies.current_rules()
         row = rules.row("agent", self.instance.slug)
         self.initial.update(profile=row.profile, seen_version=rules.version, **{name: list(getattr(row, name)) for name in LISTS})
+        look_while_typing(self, scope="agent", subject=self.instance.slug)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -131,14 +133,17 @@ class AgentToolsForm(AgentForm):
             rule = normal_form(scope="agent", subject=slug, profile=cleaned["profile"], **{name: cleaned[name] for name in LISTS})
             for fault in faults_of(rule):
                 self.add_error(fault.field if fault.field in self.fields else None, fault.words)
-            cleaned["rule"] = rule
+            if rule != policies.current_rules().row("agent", slug):
+                cleaned["rule"] = rule
+                check_version(self, cleaned.get(SEEN_VERSION))
+                if not self.errors:
+                    check_tests(self, rule)
         return cleaned
 
     def policy_wanted(self) -> RuleRow | None:
         """The agent's row of the policy, if it is another one than before."""
         rule: RuleRow | None = self.cleaned_data.get("rule")
-        before = policies.current_rules().row("agent", self.instance.slug)
-        return rule if rule is not None and rule != before else None
+        return rule
 
 
 def check_model(name: str) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents import selectors
 from agents.models import Agent
@@ -56,6 +56,14 @@ def _known_as(user: User, session: Session) -> Mapping[str, str]:
     return names
 
 
+def with_own_model(query: PolicyQuery, agent: Agent | None = None) -> PolicyQuery:
+    """The question with the agent's own model where it names none: a run always has one, and three layers go by it."""
+    if query.provider:
+        return query
+    used = resolve_model(selectors.model_of(agent or _agent_of(query)), os.environ, will_be_asked=False)
+    return replace(query, provider=used.provider, model=used.model)
+
+
 def not_offered(query: PolicyQuery, owner_id: int, *, known: Registry | None = None, agent: Agent | None = None) -> dict[str, str]:
     """Which of the tools that a question is about would be missing whatever the policy says, and why.
 
@@ -67,13 +75,15 @@ def not_offered(query: PolicyQuery, owner_id: int, *, known: Registry | None = N
     return {facts.name: NOT_HERE for facts in query.tools if facts.name not in known.tools} | declined | gone
 
 
+def _agent_of(query: PolicyQuery) -> Agent:
+    return Agent.objects.filter(slug=query.agent).first() or Agent(slug=query.agent)
+
+
 def _supposed(query: PolicyQuery, owner_id: int, agent: Agent | None) -> ToolEnv:
     """A run of which no more is known than the question says."""
-    agent = agent or Agent.objects.filter(slug=query.agent).first() or Agent(slug=query.agent)
-    if query.provider:
-        model = f"{query.provider}/{query.model or '*'}"
-    else:
-        model = resolve_model(selectors.model_of(agent), os.environ, will_be_asked=False).display
+    agent = agent or _agent_of(query)
+    query = with_own_model(query, agent)
+    model = f"{query.provider}/{query.model or '*'}"
     where = f"{query.channel}:group:{query.group}" if query.group else "main"
     return ToolEnv(
         workspace=place_of(agent, owner_id),

@@ -34,7 +34,7 @@ from tools_app.authorize import Authorization, AuthorizedCall
 from tools_app.definition import CallRef, ToolEnded, ToolResult, text_result
 from tools_app.execute import use_tools
 from tools_app.hooks import Blocked, Changed, HookCall, run_hooks
-from tools_app.loop_guard import judge, refusal
+from tools_app.loop_guard import Opinion, judge, pending, refusal, told_instead
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +147,8 @@ class Runner:
                 await self._store.retry(event)
             case Replied():
                 self._settled = not event.message.tool_calls
-                self._decided |= await self._store.reply(event, await self._hooked(event.message.tool_calls), self._plan)
+                calls = event.message.tool_calls
+                self._decided |= await self._store.reply(event, await self._hooked(calls), self._plan, self._judged(calls))
             case TurnsUsedUp(limit):
                 self._settled = True
                 error = (
@@ -171,24 +172,30 @@ class Runner:
 
     async def _use(self, calls: Sequence[ToolCallAsked]) -> AsyncGenerator[UseEvent, None]:
         """Carry out the calls of one turn that have no result yet."""
+        opinions = self._judged(calls)
         undecided = [call for call in calls if call.id not in self._decided]
         if undecided:  # the run was rescued or parked between the decision and the result: the policy may have changed
-            self._decided |= await self._store.decide(await self._hooked(undecided), self._plan)
-        steps = steps_taken(self._messages)
+            self._decided |= await self._store.decide(await self._hooked(undecided), self._plan, opinions)
         permits: list[AuthorizedCall] = []
-        notes: dict[str, str] = {}
         for call in calls:
-            cleared = await self._clear(call)
+            cleared = await self._clear(call, opinions[call.id])
             if isinstance(cleared, ToolResult):
                 yield ToolEnded(CallRef(call.id, call.name, call.arguments), cleared)
-            elif (opinion := judge(call.name, call.arguments, steps, polls=cleared.tool.polls)).refuse:
-                yield ToolEnded(cleared.ref, await self._not_run(call, refusal(call.name, opinion)))
             else:
                 permits.append(cleared)
-                notes[call.id] = opinion.note
+        notes = {call_id: opinion.note for call_id, opinion in opinions.items()}
         async with aclosing(use_tools(permits, journal=self._store, abort=self._abort, notes=notes)) as events:
             async for event in events:
                 yield event
+
+    def _judged(self, calls: Sequence[ToolCallAsked]) -> dict[str, Opinion]:
+        """What the loop guard thinks of the calls of one turn, as the model made them, whether they will run or not."""
+        steps, judged = steps_taken(self._messages), {}
+        for call in calls:
+            tool = self._plan.toolset.get(call.name)
+            judged[call.id] = judge(call.name, call.arguments, steps, polls=bool(tool and tool.polls))
+            steps.append(pending(call.name, call.arguments, steps))
+        return judged
 
     async def _hooked(self, calls: Sequence[ToolCallAsked]) -> list[ToolCallAsked]:
         """The calls as the plugins' hooks leave them, which is how they are judged, recorded and run. Blocks are remembered."""
@@ -209,19 +216,21 @@ class Runner:
             hooked.append(call)
         return hooked
 
-    async def _clear(self, call: ToolCallAsked) -> AuthorizedCall | ToolResult:
+    async def _clear(self, call: ToolCallAsked, opinion: Opinion) -> AuthorizedCall | ToolResult:
         """The permit for a call; or what is told in place of its result, and stored."""
         authorization = self._decided[call.id]
         if authorization.permit is None:
             return authorization.refusal
         if call.error:
             words = f"the arguments could not be read: {call.error}. Send them as one JSON object."
-            return await self._not_run(call, text_result(words, is_error=True))
-        if blocked := self._blocked.get(call.id):
-            return await self._not_run(call, blocked.result)
-        return authorization.permit
-
-    async def _not_run(self, call: ToolCallAsked, result: ToolResult) -> ToolResult:
+            result = text_result(words, is_error=True)
+        elif blocked := self._blocked.get(call.id):
+            result = blocked.result
+        elif opinion.refuse:
+            result = refusal(call.name, opinion)
+        else:
+            return authorization.permit
+        result = told_instead(call.name, result, opinion)
         await self._store.not_run(call, result)
         return result
 

@@ -3,7 +3,8 @@
 The functions at the end run on the writer thread and may be run twice, so they change nothing but the database.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agents import tool_images
@@ -22,6 +23,7 @@ from sessions_app.queue import Claimed, LeaseLost
 from sessions_app.tool_calls import Decision
 from tools_app.authorize import Authorization, authorize_tool_call
 from tools_app.definition import CallRef, ImageBlock, ToolResult
+from tools_app.loop_guard import Opinion, told_instead
 from tools_app.offer import offered_now
 from tools_app.policies import current_rules
 
@@ -51,16 +53,20 @@ class Store:
         self._open.begin(event.message_id, event.attempt)
         await self._write(queue.step, events=[NewEvent("assistant", void), NewEvent("lifecycle", pause)])
 
-    async def reply(self, event: Replied, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
+    async def reply(
+        self, event: Replied, calls: Sequence[ToolCallAsked], plan: RunPlan, opinions: Mapping[str, Opinion]
+    ) -> dict[str, Authorization]:
         """Store an answer, decide its tool calls as they will run, and end the run if it has none: all at once."""
         streamed, thinking_ms = self._open.take(), self._open.thinking_ms
         self._open.begin("", 1)
-        decided: dict[str, Authorization] = await self._write(_reply, event, calls, plan, streamed, thinking_ms)
+        decided: dict[str, Authorization] = await self._write(_reply, event, calls, plan, opinions, streamed, thinking_ms)
         return decided
 
-    async def decide(self, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
+    async def decide(
+        self, calls: Sequence[ToolCallAsked], plan: RunPlan, opinions: Mapping[str, Opinion]
+    ) -> dict[str, Authorization]:
         """Decide calls that an earlier owner left undone: the policy may have changed since."""
-        decided: dict[str, Authorization] = await self._write(_decide_again, calls, plan)
+        decided: dict[str, Authorization] = await self._write(_decide_again, calls, plan, opinions)
         return decided
 
     async def not_run(self, call: ToolCallAsked, result: ToolResult) -> None:
@@ -96,7 +102,13 @@ class Store:
 
 
 def _reply(
-    claimed: Claimed, event: Replied, calls: Sequence[ToolCallAsked], plan: RunPlan, streamed: Sequence[NewEvent], thinking_ms: int
+    claimed: Claimed,
+    event: Replied,
+    calls: Sequence[ToolCallAsked],
+    plan: RunPlan,
+    opinions: Mapping[str, Opinion],
+    streamed: Sequence[NewEvent],
+    thinking_ms: int,
 ) -> dict[str, Authorization]:
     message, usage = event.message, event.usage
     cost = cost_microusd(plan.model.display, usage)
@@ -125,19 +137,23 @@ def _reply(
     }
     if message.tool_calls:
         queue.step(claimed, events=[*streamed, final], **written)
-        return _decide(claimed, calls, plan)
+        return _decide(claimed, calls, plan, opinions)
     last = runs.end_event(Run.Status.COMPLETED, event.finish_reason, startedAt=claimed.started_ms, usage=meta["usage"])
     queue.step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
     outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=claimed.channel, payloads=[{"text": message.text}])
     return {}
 
 
-def _decide_again(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
+def _decide_again(
+    claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan, opinions: Mapping[str, Opinion]
+) -> dict[str, Authorization]:
     queue.step(claimed)  # the fence: a decision alone would pass it, and undo what the next owner has done by now
-    return _decide(claimed, calls, plan)
+    return _decide(claimed, calls, plan, opinions)
 
 
-def _decide(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan) -> dict[str, Authorization]:
+def _decide(
+    claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan, opinions: Mapping[str, Opinion]
+) -> dict[str, Authorization]:
     """Authorise all calls of a turn by the rules and the sources of tools of this moment, and tell the refusals."""
     toolset, rules = plan.toolset, current_rules()
     now = offered_now(toolset.query.tools)
@@ -145,6 +161,11 @@ def _decide(claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan) -> 
         call.id: authorize_tool_call(CallRef(call.id, call.name, call.arguments), toolset=toolset, rules=rules, now=now)
         for call in calls
     }
+    for call in calls:
+        made = decided[call.id]
+        if made.permit is None:
+            words = told_instead(call.name[:LONGEST_NAME], made.refusal, opinions[call.id]).text
+            decided[call.id] = replace(made, reason=words)
     decisions = [_decision(call, decided[call.id]) for call in calls]
     tool_calls.record(claimed, decisions)
     for decision in decisions:

@@ -5,6 +5,7 @@
 evaluate    the whole question of a run: every layer asked about every tool, with the trace that explains it
 authorize   one call at the door, as it is judged and written down: question and answer as JSON
 tool set    what it adds to the start of a run: read rules and tools from SQLite, make the tools, judge them, describe them
+…, cold     the same in the first run after a change of the policy: nothing about the rules is remembered
 The plain version (tests/naive_policy.py) loops over rows and entries with fnmatch and explains nothing; for the tool set it reads
 the rows through the ORM. Rounds of all of them are interleaved. Exit code 1: a promise was not kept.
 On a busy machine put it before the others (`chrt -r 1 python -m bench.policy_bench`): 1 % of the rounds is less than what one
@@ -33,10 +34,14 @@ TOOLS, ROWS = 60, 500
 AGENT, SERVER = "main", "acme"
 LIMITS = {"evaluate": 2.0, "tool set": 3.0}  # ms, p99
 PLAIN = {"evaluate": "evaluate, plainly", "tool set": "tool set, plainly"}
+COLD = "tool set, cold"
 
 
 def rows() -> list[Any]:
-    """One for each layer, with the lists of an installation that has lived for a while, and many that are about others."""
+    """One for each layer, with the lists of an installation that has lived for a while, and many near them.
+
+    Most of these are about the agent that is asked, its channel or everybody: other models, groups and people.
+    """
     from tools_app.policy.rules import RuleRow
 
     def grown(*entries: str) -> tuple[str, ...]:
@@ -51,8 +56,16 @@ def rows() -> list[Any]:
         RuleRow("sandbox", AGENT, allow=grown("group:fs", "group:runtime", f"{SERVER}__*")),
         RuleRow("subagent", deny=grown("web_fetch")),
     ]
-    others = [RuleRow("agent", f"agent-{number}", profile="coding", deny=("exec", "write")) for number in range(ROWS - len(asked))]
-    return asked + others
+    near: list[RuleRow] = []
+    for number in range(100):
+        near += [
+            RuleRow("agent", AGENT, provider=f"openai/gpt-{number + 10}", deny=grown("exec")),
+            RuleRow("global", provider=f"provider-{number}", profile="coding", deny=grown("browser")),
+            RuleRow("group", channel="telegram", group="-1", sender=f"person-{number}", allow=grown("group:fs")),
+            RuleRow("group", channel="telegram", group=f"-{number + 2}", deny=grown("group:runtime")),
+        ]
+    left = ROWS - len(asked) - len(near)
+    return [*asked, *near, *(RuleRow("agent", f"agent-{number}", profile="coding", deny=("exec",)) for number in range(left))]
 
 
 class Scene:
@@ -100,6 +113,18 @@ class Scene:
         silent = {step.layer for step in next(iter(verdict.trace.values()))[1:] if step.rule == "no rule"}
         assert not silent, silent
 
+    def change(self) -> None:
+        """Another version of the policy, and nothing remembered of its lists."""
+        from clawsite.infra import clock
+        from tools_app.models import PolicyVersion
+        from tools_app.policies import current_rules
+        from tools_app.policy import matcher
+
+        rules = current_rules()
+        PolicyVersion.objects.create(number=rules.version + 1, created_at=clock.now(), snapshot=rules.snapshot())
+        matcher.ready.cache_clear()
+        matcher.only_plugins.cache_clear()
+
     def jobs(self) -> dict[str, Callable[[], Any]]:
         from tests import naive_policy
         from tools_app.authorize import authorize_tool_call
@@ -123,6 +148,7 @@ class Scene:
             PLAIN["evaluate"]: lambda: naive_policy.kept(self.query, self.rules),
             "authorize": lambda: authorize_tool_call(self.call, toolset=self.toolset, rules=self.rules),
             "tool set": tool_set,
+            COLD: tool_set,
             PLAIN["tool set"]: plain_tool_set,
         }
 
@@ -138,14 +164,17 @@ def measure(rounds: int) -> Result:
         import django
 
         django.setup()
-        jobs = Scene(home).jobs()
+        scene = Scene(home)
+        jobs = scene.jobs()
         seconds: dict[str, list[float]] = {name: [] for name in jobs}
         gc.collect()
         gc.freeze()  # what was loaded is not looked through again; collections of what the jobs make stay in the figures
         for number in range(rounds + 20):
             for name, job in jobs.items():
-                if name in PLAIN.values() and number % 20:
-                    continue  # they are slow, and only their middle is told
+                if name in (COLD, *PLAIN.values()) and number % 20:
+                    continue  # they are slow, and a change is rare
+                if name == COLD:
+                    scene.change()
                 began = time.perf_counter()
                 job()
                 if number >= 20:
@@ -162,7 +191,7 @@ def _figures(taken: list[float]) -> Result:
 
 def table(result: Result) -> str:
     lines = [("what, ms", "p50", "p95", "p99", "promise (p99)", "plainly, p50", "ratio")]
-    for name in ("evaluate", "authorize", "tool set"):
+    for name in ("evaluate", "authorize", "tool set", COLD):
         figures, limit = result[name], LIMITS.get(name)
         verdict = "" if limit is None else f"≤ {limit:g}: {'pass' if figures['p99'] <= limit else 'FAIL'}"
         plain = result[PLAIN[name]]["p50"] if name in PLAIN else None

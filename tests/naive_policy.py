@@ -102,7 +102,7 @@ def for_provider(query: PolicyQuery, rules: PolicyRules, scope: str, subject: st
         return NOTHING
     for key in (f"{query.provider}/{query.model}", query.provider):
         row = find(rules, scope, subject, key.lower())
-        if row.profile or row.allow or row.deny or row.also_allow:
+        if row is not NOTHING:
             return row
     return NOTHING
 

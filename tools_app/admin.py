@@ -17,14 +17,12 @@ from clawsite.infra.admin_display import EMPTY, link_column, link_to
 from sessions_app.models import ToolCall
 from tools_app import policies, policy_tests
 from tools_app.admin_forms import ToolPolicyForm
-from tools_app.admin_served import ServedAdmin
+from tools_app.admin_served import VersionedAdmin
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import LISTS, PLACE
 from tools_app.policy_checks import faults_of, normal_form, split_entries, warnings_of
 from tools_app.policy_test_form import PolicyTestForm
-
-SEEN = "seen"  # the version somebody had before them when they began to delete
 
 
 def _editor(request: HttpRequest) -> User:
@@ -32,7 +30,7 @@ def _editor(request: HttpRequest) -> User:
 
 
 @admin.register(ToolPolicy)
-class ToolPolicyAdmin(ServedAdmin):
+class ToolPolicyAdmin(VersionedAdmin):
     form = ToolPolicyForm
     list_display = ["place", "scope", "subject_link", "profile", *LISTS]
     list_filter = ["scope", "profile"]
@@ -81,21 +79,9 @@ class ToolPolicyAdmin(ServedAdmin):
         for doubt in doubts:
             self.message_user(request, doubt.words, messages.WARNING)
 
-    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """What the person had before them travels in the address, because the question whether to delete has no field of ours."""
-        if request.method == "GET" and SEEN not in request.GET:
-            asked = request.GET.copy()
-            asked[SEEN] = str(policies.current_rules().version)
-            return redirect(f"{request.path}?{asked.urlencode()}")
-        return super().delete_view(request, object_id, extra_context)
-
     def delete_model(self, request: HttpRequest, obj: ToolPolicy) -> None:
-        seen = request.GET.get(SEEN, "")[:9]
-        policies.delete_policy(
-            **{name: getattr(obj, name) for name in PLACE},
-            changed_by=_editor(request),
-            expected_version=int(seen) if seen.isdecimal() else None,
-        )
+        place = {name: getattr(obj, name) for name in PLACE}
+        policies.delete_policy(**place, changed_by=_editor(request), expected_version=self.seen(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ToolPolicy]) -> None:
         for policy in queryset:
@@ -103,7 +89,7 @@ class ToolPolicyAdmin(ServedAdmin):
 
 
 @admin.register(PolicyTest)
-class PolicyTestAdmin(ServedAdmin):
+class PolicyTestAdmin(VersionedAdmin):
     form = PolicyTestForm
     list_filter = ["expected"]
     search_fields = ["name", "agent", "tool"]
@@ -111,7 +97,7 @@ class PolicyTestAdmin(ServedAdmin):
         (
             _("What must stay true"),
             {
-                "fields": ["name", "agent", "expected", "tool"],
+                "fields": ["name", "agent", "expected", "tool", "seen_version"],
                 "description": _("No version is published that breaks a test. One that does not hold now is not saved."),
             },
         ),
@@ -131,10 +117,11 @@ class PolicyTestAdmin(ServedAdmin):
 
     def save_model(self, request: HttpRequest, obj: PolicyTest, form: Any, change: bool) -> None:
         fields = {name: getattr(obj, name) for name in (*Expectation.WORDS, *Expectation.FLAGS)}
-        obj.pk = policy_tests.save_test(obj.pk, **fields).pk
+        seen = form.cleaned_data.get("seen_version")
+        obj.pk = policy_tests.save_test(obj.pk, **fields, changed_by=_editor(request), expected_version=seen).pk
 
     def delete_model(self, request: HttpRequest, obj: PolicyTest) -> None:
-        policy_tests.delete_test(obj.pk)
+        policy_tests.delete_test(obj.pk, changed_by=_editor(request), expected_version=self.seen(request))
 
 
 @admin.register(PolicyVersion)
@@ -144,7 +131,7 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
     search_fields = ["number", "changed_by__username", "change"]
     list_select_related = ["changed_by"]
     date_hierarchy = "created_at"
-    fields = ["number", ("created_at", "changed_by", "change"), "snapshot"]
+    fields = ["number", ("created_at", "changed_by", "change"), "snapshot", "tests"]
     actions = ["restore"]
 
     @admin.display(description=_("rows"))

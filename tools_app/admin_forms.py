@@ -1,20 +1,18 @@
 """The form of a policy in the admin. It refuses what the service would refuse, beside the field it is about."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.core.exceptions import ValidationError
-from django.http import QueryDict
 from django.urls import reverse
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from tools_app import policies
+from tools_app.admin_checks import SEEN_VERSION, check_tests, check_version, seen_version_field
 from tools_app.admin_entries import EntriesField
-from tools_app.models import PolicyVersion, ToolPolicy
+from tools_app.models import ToolPolicy
 from tools_app.policy.catalog import PROFILES
-from tools_app.policy.rules import LISTS, PLACE, RuleRow
+from tools_app.policy.rules import LISTS, PLACE
 from tools_app.policy_checks import faults_of, normal_form
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
@@ -29,6 +27,13 @@ else:
 FINDINGS = "admin:tools_app_toolpolicy_findings"
 # Also what a stylesheet goes by: a field is hidden where its scope has none and it shows its example.
 EXAMPLES = {"subject": "main", "provider": "openai/gpt-5", "channel": "telegram", "group": "-100123456", "sender": "anna"}
+
+
+def look_while_typing(form: forms.BaseForm, **place: str) -> None:
+    """The lists of a row are looked at while somebody types; `place` is what the form does not ask for."""
+    for name in LISTS:
+        if name in form.fields:
+            form.fields[name].widget.attrs["data-findings"] = f"{reverse(FINDINGS)}?{urlencode(place)}"
 
 
 class ToolPolicyForm(PolicyModelForm):
@@ -54,8 +59,7 @@ class ToolPolicyForm(PolicyModelForm):
         required=False,
         help_text=gettext_lazy("One a line: `exec`, `group:runtime`. Stronger than anything that is allowed."),
     )
-    # What the editor had before them: a change made meanwhile by somebody else is not overwritten unseen.
-    seen_version = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
+    seen_version = seen_version_field()
 
     class Meta:
         model = ToolPolicy
@@ -64,14 +68,11 @@ class ToolPolicyForm(PolicyModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.is_bound:
-            self.initial["seen_version"] = policies.current_rules().version
+            self.initial[SEEN_VERSION] = policies.current_rules().version
         for name, example in EXAMPLES.items():
             if name in self.fields:
                 self.fields[name].widget.attrs["placeholder"] = example
-        place = {name: value for name in PLACE if (value := getattr(self.instance, name))}
-        for name in LISTS:
-            if name in self.fields:
-                self.fields[name].widget.attrs["data-findings"] = f"{reverse(FINDINGS)}?{urlencode(place)}"
+        look_while_typing(self, **{name: value for name in PLACE if (value := getattr(self.instance, name))})
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -83,24 +84,7 @@ class ToolPolicyForm(PolicyModelForm):
             self.add_error(fault.field if fault.field in self.fields else None, fault.words)
         # In normal form before Django looks for a second row: " Main" is the agent main.
         cleaned |= {name: value for name, value in rule.to_json().items() if name in cleaned}
-        self._check_version(cleaned.get("seen_version"))
+        check_version(self, cleaned.get(SEEN_VERSION))
         if not self.errors:
-            self._check_tests(rule)
+            check_tests(self, rule)
         return cleaned
-
-    def _check_version(self, seen: int | None) -> None:
-        """A change made meanwhile is told once; what was typed stays, and saving again puts it on top."""
-        newest = policies.current_rules().version
-        if seen is None or seen == newest:
-            return
-        renewed = cast("QueryDict", self.data).copy()
-        renewed["seen_version"] = str(newest)
-        self.data = renewed
-        versions = PolicyVersion.objects.filter(number__gt=seen).select_related("changed_by")[:5]
-        told = "; ".join(f"{each.number}: {each.change}, {each.changed_by or _('the system')}" for each in versions)
-        words = _("The policy was changed while you were editing (%s). What you typed is kept: look at it, then save again.")
-        self.add_error(None, ValidationError(words % told, code="conflict"))
-
-    def _check_tests(self, rule: RuleRow) -> None:
-        for fault in policies.broken_tests(policies.current_rules().with_row(rule)):
-            self.add_error(None, policies.broken_words(fault))

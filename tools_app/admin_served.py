@@ -9,7 +9,9 @@ from django.urls import reverse
 
 from clawsite.infra.admin_base import ClawAdmin
 from clawsite.infra.errors import ClawError
-from tools_app import plugins
+from tools_app import plugins, policies
+
+SEEN = "seen"  # the version somebody had before them when they began to delete
 
 
 class ServedAdmin(ClawAdmin):
@@ -44,3 +46,20 @@ class ServedAdmin(ClawAdmin):
     def get_actions(self, request: HttpRequest) -> Any:
         """Without deleting many at once: one that may not go would leave the others half done."""
         return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
+
+
+class VersionedAdmin(ServedAdmin):
+    """Rows whose every change is a version of the policy: what was changed meanwhile is not deleted unseen."""
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """What the person had before them travels in the address, because the question whether to delete has no field of ours."""
+        if request.method == "GET" and SEEN not in request.GET:
+            asked = request.GET.copy()
+            asked[SEEN] = str(policies.current_rules().version)
+            return redirect(f"{request.path}?{asked.urlencode()}")
+        return super().delete_view(request, object_id, extra_context)
+
+    def seen(self, request: HttpRequest) -> int | None:
+        """The version that the person had before them, as far as the address says it."""
+        seen = request.GET.get(SEEN, "")[:9]
+        return int(seen) if seen.isdecimal() else None

@@ -98,7 +98,7 @@ class McpServerAdmin(SourceAdmin):
     actions = ["enable", "disable", "restart"]
     readonly_fields = ["status", "error", "checked_at", "restarts", "tools_seen", "left_out"]
     fieldsets = [
-        (None, {"fields": ["name", "enabled", "transport"]}),
+        (None, {"fields": ["name", "enabled", "transport", "seen_revision"]}),
         (
             _("A program"),
             {
@@ -138,7 +138,7 @@ class McpServerAdmin(SourceAdmin):
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((each,) for each in notes))) if notes else EMPTY
 
     def save_model(self, request: HttpRequest, obj: McpServer, form: Any, change: bool) -> None:
-        source_changes.save_server(obj)
+        source_changes.save_server(obj, expected_revision=form.cleaned_data.get("seen_revision"))
 
     def delete_model(self, request: HttpRequest, obj: McpServer) -> None:
         source_changes.delete_servers([obj])

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from clawsite.infra.errors import ClawError
+from clawsite.infra.errors import ClawError, Conflict
 from tools_app import source_changes
 from tools_app.mcp import servers
 from tools_app.models import McpServer, Plugin
@@ -90,6 +91,8 @@ class McpServerForm(ServerModelForm):
         label=_("Only these tools"), required=False, help_text=_("The server’s own names, one a line; get_* is allowed. Empty: all")
     )
     exclude = LinesField(label=_("Not these tools"), required=False, help_text=_("One a line. Stronger than the list above"))
+    # What the editor had before them: what somebody else has changed meanwhile is not overwritten unseen.
+    seen_revision = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = McpServer
@@ -97,12 +100,30 @@ class McpServerForm(ServerModelForm):
         # Not the model's own words: the admin shows help as HTML, and would take `<name>` for a tag.
         help_texts = {"name": _("Its tools are called weather__forecast and so on, and policies may name it. Example: weather")}
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial["seen_revision"] = self.instance.revision
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        if not self.errors:
-            wanted = McpServer(pk=self.instance.pk, **({"name": self.instance.name} | cleaned))
-            _rehearse(source_changes.save_server, wanted)
+        if self.errors:
+            return cleaned
+        settings = {name: value for name, value in cleaned.items() if name != "seen_revision"}
+        wanted = McpServer(pk=self.instance.pk, **({"name": self.instance.name} | settings))
+        try:
+            _rehearse(source_changes.save_server, wanted, expected_revision=cleaned.get("seen_revision"))
+        except ValidationError as refused:
+            if isinstance(refused.__cause__, Conflict):
+                self._renew()
+            raise
         return cleaned
+
+    def _renew(self) -> None:
+        """A change made meanwhile is told once: saving again puts this one on top."""
+        renewed = cast("QueryDict", self.data).copy()
+        renewed["seen_revision"] = str(McpServer.objects.get(pk=self.instance.pk).revision)
+        self.data = renewed
 
 
 class PluginForm(PluginModelForm):

@@ -13,7 +13,7 @@ import asyncio
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -133,6 +133,7 @@ class ToolEnv:
     model: str = ""
     takes_images: bool = False  # whether that model can look at images
     sender_id: int = 0  # who sent the message that started the run, which may be a guest; left out: the owner
+    search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)  # what plugins bring to web_search
 
     def __post_init__(self) -> None:
         if not self.sender_id:

@@ -1,16 +1,17 @@
 """The same call with the same result, again and again: the model is told, then the call is not made any more. Pure.
 
 It is judged from the calls and results of the run so far, not from a memory of its own, so a run that another worker has taken
-over is judged alike. Two calls in turn (A, B, A, B) are a loop too. Anything else in between counts as progress: edit,
-test, edit, test is how work is done, as long as the edits differ.
+over is judged alike. Calls that were refused or blocked count like those that ran, and so do the earlier ones of the same turn:
+their results are not known yet, and taken to be what the same call gave last. Two calls in turn (A, B, A, B) are a loop too.
+Anything else in between counts as progress: edit, test, edit, test is how work is done, as long as the edits differ.
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tools_app.definition import ToolResult, text_result
+from tools_app.definition import TextBlock, ToolResult, text_result
 
 WARN_AFTER = 3  # identical results
 REFUSE_AFTER = 5
@@ -52,6 +53,20 @@ def judge(name: str, arguments: dict[str, Any], steps: Sequence[Step], *, polls:
     return Opinion(repeats)
 
 
+def pending(name: str, arguments: dict[str, Any], steps: Sequence[Step]) -> Step:
+    """A call of this turn as a step for those behind it."""
+    same = (step for step in reversed(steps) if step.name == name and step.arguments == arguments and not _is_ours(step))
+    last = next(same, None)
+    return Step(name, arguments, last.text if last else "", last.is_error if last else False)
+
+
+def told_instead(name: str, why: ToolResult, opinion: Opinion) -> ToolResult:
+    """What the model hears of a call that does not run: why, with our note behind it, or our refusal in its place."""
+    if opinion.refuse:
+        return refusal(name, opinion)
+    return replace(why, content=(*why.content, TextBlock(opinion.note))) if opinion.note else why
+
+
 def refusal(name: str, opinion: Opinion) -> ToolResult:
     words = f"{CODE}: `{name}` was called {opinion.repeats} times with these arguments and gave the same result each time"
     advice = "It did not run again. Do something else, or tell the user what you have found and what is in the way."
@@ -64,7 +79,7 @@ def _repeats(call: str, steps: Sequence[Step]) -> int:
     last: tuple[str, str, bool] | None = None
     repeats = 0
     for step in reversed(steps):
-        if step.is_error and step.text.startswith(CODE):
+        if _is_ours(step):
             continue  # our own refusal is neither a result nor progress
         kind = (_call(step.name, step.arguments), step.text.partition(f"\n{NOTE}")[0], step.is_error)
         seen.add(kind)
@@ -74,6 +89,10 @@ def _repeats(call: str, steps: Sequence[Step]) -> int:
             last = last or kind
             repeats += kind == last
     return repeats
+
+
+def _is_ours(step: Step) -> bool:
+    return step.is_error and step.text.startswith(CODE)
 
 
 def _call(name: str, arguments: dict[str, Any]) -> str:

@@ -1,9 +1,10 @@
 """Plugins: distributions with an entry point in the group `clawsite.plugins`. Off until an operator enables them.
 
-An entry point leads to a module or object with either or both of these:
+An entry point leads to a module or object with one or more of these:
 
-    tools = [make_forecast]              # made by our @tool
-    before_tool_call = [check_address]   # hooks, see tools_app.hooks
+    tools = [make_forecast]                       # made by our @tool
+    before_tool_call = [check_address]            # hooks, see tools_app.hooks
+    search_providers = {"acme": configured}       # engines for web_search, see tools_app.search
 
 Installed plugins are found by their metadata; no code of theirs runs before an operator tries to enable them. One that cannot
 be used is shown with its error and left out: it never stops a process or a run. Only where it looked at calls before, or may
@@ -14,8 +15,8 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,6 +28,7 @@ from clawsite.infra.errors import Unavailable
 from clawsite.infra.text import storable
 from tools_app.definition import TOOL_NAME, ToolFactory
 from tools_app.models import Plugin
+from tools_app.search.registry import PROVIDERS
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ class Loaded:
     name: str
     tools: tuple[ToolFactory, ...] = ()
     before_tool_call: tuple[Callable[..., Any], ...] = ()
+    search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     error: str = ""
 
 
@@ -172,10 +175,11 @@ def _load(name: str) -> Loaded:
             raise BadPlugin("it is not installed")
         offered = point.load()
         tools, hooks = _offered(offered, "tools"), _offered(offered, "before_tool_call")
-        if not tools and not hooks:
-            raise BadPlugin("it offers neither `tools` nor `before_tool_call`")
+        engines = _engines(offered)
+        if not tools and not hooks and not engines:
+            raise BadPlugin("it offers neither `tools` nor `before_tool_call` nor `search_providers`")
         _check(tools, hooks)
-        return Loaded(name, tuple(tools), tuple(hooks))
+        return Loaded(name, tuple(tools), tuple(hooks), engines)
     except BadPlugin as bad:
         return Loaded(name, error=str(bad))
     except BaseException as error:  # whatever code of others raises at its import, sys.exit() included
@@ -187,6 +191,15 @@ def _offered(plugin: Any, what: str) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise BadPlugin(f"its `{what}` is no list")
     return list(value)
+
+
+def _engines(plugin: Any) -> dict[str, Any]:
+    engines = getattr(plugin, "search_providers", {})
+    if not isinstance(engines, dict) or not all(isinstance(name, str) and callable(make) for name, make in engines.items()):
+        raise BadPlugin("its `search_providers` is no dict from names to what makes a search engine")
+    if taken := sorted(engines.keys() & PROVIDERS.keys()):
+        raise BadPlugin(f"{taken[0]!r} is a search engine already")
+    return dict(engines)
 
 
 def _check(tools: list[Any], hooks: list[Any]) -> None:

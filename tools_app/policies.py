@@ -71,7 +71,10 @@ def delete_policy(*, changed_by: User | None = None, expected_version: int | Non
 
 
 def restore_version(number: int, *, changed_by: User | None = None, expected_version: int | None = None) -> int:
-    """Make the rows of an earlier version the rows of a new one; -> its number. What was in between stays in the history."""
+    """Make the rows of an earlier version the rows of a new one; -> its number. What was in between stays in the history.
+
+    Tests stay as they are: a step back must not take away what somebody has since made sure of.
+    """
     return _replace_all(rules_at(number).rows, f"restored version {number}", changed_by, expected_version)
 
 
@@ -117,13 +120,25 @@ def next_number(expected_version: int | None) -> int:
 
 def _publish(number: int, changed_by: User | None, change: str) -> None:
     """Keep the rows as a version, unless a policy test breaks: then nothing has happened."""
-    rows = tuple(policy.as_rule() for policy in ToolPolicy.objects.order_by(*PLACE))
-    rules = PolicyRules(number, rows)
-    if faults := broken_tests(rules):
+    if faults := broken_tests(_stored_rules(number)):
         raise InvalidRequest(" ".join(broken_words(fault) for fault in faults))
+    record_version(number, changed_by, change)
+
+
+def record_version(number: int, changed_by: User | None, change: str) -> None:
+    """Keep rows and tests as they stand now. Nothing is judged here: whoever calls has done so, or has changed no row."""
     PolicyVersion.objects.create(
-        number=number, created_at=clock.now(), changed_by=changed_by, change=change[:LONGEST_CHANGE], snapshot=rules.snapshot()
+        number=number,
+        created_at=clock.now(),
+        changed_by=changed_by,
+        change=change[:LONGEST_CHANGE],
+        snapshot=_stored_rules(number).snapshot(),
+        tests=[test.as_expectation().brief() for test in PolicyTest.objects.all()],
     )
+
+
+def _stored_rules(number: int) -> PolicyRules:
+    return PolicyRules(number, tuple(policy.as_rule() for policy in ToolPolicy.objects.order_by(*PLACE)))
 
 
 def broken_words(fault: Broken) -> str:

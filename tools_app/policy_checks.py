@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 
 from clawsite.infra.errors import InvalidRequest
 from tools_app import known_agents
-from tools_app.policy.catalog import PROFILES
+from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
 from tools_app.policy.chain import evaluate
 from tools_app.policy.expectations import ANY_OTHER
-from tools_app.policy.layers import ANY, provider_profile_policy, sender_key
+from tools_app.policy.layers import ANY, group_policy, provider_profile_policy, sender_key
 from tools_app.policy.matcher import GROUP_PREFIX, kind_of, normalise, only_plugins, ready
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, LISTS, PLACE, SANDBOX, SCOPES, SUBAGENT, PolicyRules, RuleRow
@@ -156,15 +156,45 @@ def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
     if rule.scope == GROUP and not rule.sender and rules.group_row(rule.channel, rule.group, ANY):
         yield Finding("group", _("this row is never asked: the one for sender `*` of the same group comes before it"), "warning")
         return
+    hidden = list(_takes_the_place(rule, rules))
+    yield from hidden
+    if rule.is_empty and not hidden:
+        yield Finding("scope", _("this row says nothing: it is as if it were not there"), "warning")
     after = rules.with_row(rule)
-    if rule.also_allow and rule.provider and not any(provider_profile_policy(case, after) for case in cases_of(rule, after, ())):
+    profiles = [provider_profile_policy(case, after) for case in cases_of(rule, after, ())]
+    if rule.also_allow and rule.provider and not any(opinion and opinion.source for opinion in profiles):
         yield Finding("also_allow", _("“also allow” adds to a profile, and there is none for this model"), "warning")
         return
     yield from _never_fires(rule, after, known)
 
 
+def _takes_the_place(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
+    """What counts no more, as only the first row found is asked: a model's before its provider's, a person's before a group's."""
+    others = rules.without(rule.place)
+    provider, slash, _model = rule.provider.partition("/")
+    before = others.find(rule.scope, rule.subject, provider=provider) if slash else None
+    if rule.scope == GROUP:
+        case = next(cases_of(rule, others, ()))
+        opinion = group_policy(case, others)
+        before = next((row for row in others.rows if opinion and row.key == opinion.row), None)
+    if before is None:
+        return
+    field, facts = ("provider" if slash else "group"), {"row": before.key}
+    if (before.allow or before.deny) and not (rule.allow or rule.deny):
+        words = _("this row takes the place of `%(row)s` and has no lists, so what that one allows and denies does not count here")
+        yield Finding(field, words % facts, "warning")
+    if before.profile and not rule.profile:
+        words = _("this row takes the place of `%(row)s` and has no profile, so the profile of that one does not count here")
+        yield Finding(field, words % facts, "warning")
+
+
 def _never_fires(rule: RuleRow, rules: PolicyRules, known: Registry) -> Iterator[Finding]:
-    """Entries that allow what is refused all the same, to every agent the row is about."""
+    """Entries that allow what is refused all the same, to every agent the row is about, or deny what is always denied there."""
+    always = ready(SUBAGENT_DENY if rule.scope == SUBAGENT else ())
+    for entry in rule.deny:
+        named = [facts for facts in known.nameable if ready((entry,)).find(facts) is not None]
+        if named and all(always.find(facts) is not None for facts in named):
+            yield Finding("deny", _("“%(entry)s” has no effect: subagents never get it anyway") % {"entry": entry}, "warning")
     cases = list(cases_of(rule, rules, known.plugin_names))
     for name in ("allow", "also_allow"):
         for entry in getattr(rule, name):

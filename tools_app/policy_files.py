@@ -31,12 +31,12 @@ class PolicyFile:
         import yaml  # 30 ms, and only these commands need it
 
         rows = [row.brief() for row in sorted(self.rows, key=lambda row: row.place)]
-        tests = [_brief_test(test) for test in sorted(self.tests, key=lambda test: test.name)]
+        tests = [test.brief() for test in sorted(self.tests, key=lambda test: test.name)]
         return HEAD + yaml.safe_dump({"policies": rows, "tests": tests}, sort_keys=False, allow_unicode=True, width=120)
 
 
 def current_file(rules: PolicyRules | None = None) -> PolicyFile:
-    """What is in force now, or an earlier version of the rules; tests have no versions."""
+    """What is in force now, or an earlier version of the rules, with the tests of now: a step back takes none away."""
     tests = tuple(test.as_expectation() for test in PolicyTest.objects.all())
     return PolicyFile((rules or current_rules()).rows, tests)
 
@@ -133,8 +133,3 @@ def _words(data: dict[str, Any], names: Iterable[str], what: str) -> dict[str, A
     if wrong := [name for name, value in found.items() if not isinstance(value, str)]:
         raise InvalidRequest(f"{what}: `{wrong[0]}` is one word, not a list")
     return {name: value.strip() for name, value in found.items()}
-
-
-def _brief_test(test: Expectation) -> dict[str, Any]:
-    values = {name: getattr(test, name) for name in (*Expectation.WORDS, *Expectation.FLAGS)}
-    return {name: value for name, value in values.items() if value}

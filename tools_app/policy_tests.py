@@ -10,10 +10,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
+from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from tools_app.models import PolicyTest
 from tools_app.plugins import with_plugins
-from tools_app.policies import broken_tests, broken_words, current_rules, hold_changes
+from tools_app.policies import broken_tests, broken_words, current_rules, next_number, record_version
 from tools_app.policy.expectations import Broken, Expectation
 from tools_app.policy.layers import sender_key
 from tools_app.policy.matcher import normalise
@@ -50,12 +51,17 @@ def checked_tests() -> list[CheckedTest]:
 
 
 @with_plugins
-def save_test(pk: int | None = None, **fields: Any) -> PolicyTest:
-    """Make or replace a test. InvalidRequest names what is wrong with it, or shows the case in which it does not hold."""
+def save_test(
+    pk: int | None = None, *, changed_by: User | None = None, expected_version: int | None = None, **fields: Any
+) -> PolicyTest:
+    """Make or replace a test, as a version. InvalidRequest says what is wrong with it, or the case in which it does not hold.
+
+    Another test that is broken now does not matter here: the way to a repair may lead over this one.
+    """
     wanted = normal_test(**fields)
     if faults := list(faults_of_test(wanted)):
         raise InvalidRequest(" ".join(fault.words for fault in faults))
-    hold_changes()
+    number = next_number(expected_version)
     test = PolicyTest.objects.filter(pk=pk).first() if pk else PolicyTest()
     if test is None:
         raise NotFound(_("there is no such test any more"))
@@ -68,6 +74,7 @@ def save_test(pk: int | None = None, **fields: Any) -> PolicyTest:
         raise Conflict(_("there is a test named “%s” already") % wanted.name) from None
     if why := why_broken(wanted):
         raise InvalidRequest(why)
+    record_version(number, changed_by, f"saved test “{test.name}”")
     return test
 
 
@@ -78,10 +85,15 @@ def why_broken(test: Expectation) -> str:
     return words % broken_words(faults[0]) if faults else ""
 
 
-def delete_test(pk: int) -> None:
-    deleted, _by_model = PolicyTest.objects.filter(pk=pk).delete()
-    if not deleted:
+@transaction.atomic
+def delete_test(pk: int, *, changed_by: User | None = None, expected_version: int | None = None) -> None:
+    """Take a test away, as a version."""
+    number = next_number(expected_version)
+    test = PolicyTest.objects.filter(pk=pk).first()
+    if test is None:
         raise NotFound(_("there is no such test any more"))
+    test.delete()
+    record_version(number, changed_by, f"deleted test “{test.name}”")
 
 
 def normal_test(**fields: Any) -> Expectation:

@@ -5,11 +5,12 @@ What comes and goes while we run, plugins and MCP servers, is added by tools_app
 An app that is not one of ours is a plugin: its label is the plugin's id, and its tools are in `group:plugins`.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
@@ -47,6 +48,7 @@ class Registry:
     tools: dict[str, Registered]
     plugins: frozenset[str] = frozenset()
     also_known: frozenset[str] = frozenset()
+    search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, brought: Iterable[tuple[ToolFactory, str]]) -> "Registry":
@@ -68,6 +70,7 @@ class Registry:
 
     def create(self, names: Iterable[str], env: ToolEnv) -> tuple[dict[str, Tool], dict[str, str]]:
         """Those of these tools that have a place in the run, and of the others why not."""
+        env = replace(env, search_providers=self.search_providers) if self.search_providers else env
         made: dict[str, Tool] = {}
         declined: dict[str, str] = {}
         for name in names:

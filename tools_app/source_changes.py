@@ -11,8 +11,9 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
-from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.errors import Conflict, InvalidRequest
 from tools_app import offer, plugins, sources
 from tools_app.mcp import servers
 from tools_app.models import McpServer, Plugin, PolicyTest
@@ -22,11 +23,17 @@ from tools_app.policy.rules import PolicyRules
 from tools_app.supposed import within_reach
 
 
-def save_server(server: McpServer) -> McpServer:
-    """Store what an operator wants; workers connect anew. InvalidRequest says what could not work, or what it would break."""
+def save_server(server: McpServer, *, expected_revision: int | None = None) -> McpServer:
+    """Store what an operator wants; workers connect anew. InvalidRequest says what could not work, or what it would break.
+
+    With `expected_revision`, only if nobody changed it since.
+    """
     servers.check(server)
     with _keeping_the_tests():
         before = McpServer.objects.filter(pk=server.pk).first()
+        if before and expected_revision not in (None, before.revision):
+            words = _("%(server)s was changed while you were editing. What you typed is kept: look at it, then save again.")
+            raise Conflict(words % {"server": before.name})
         server.save(update_fields=_changed(server, before) if before else None)
     return server
 

@@ -75,4 +75,6 @@ def _registry(state: State, imported: frozenset[str]) -> Registry:
     for server in McpServer.objects.filter(enabled=True).order_by("name"):
         tools = (tool for tool in factories_of(server) if now.brings(tool.name, server.name))
         made += [(tool.name, Registered(tool, now.facts[tool.name])) for tool in tools]
-    return Registry(dict(made), frozenset(now.ids), frozenset(now.off))
+    # Of two plugins with an engine of the same name the first counts, by the order of the plugins' names.
+    engines = {name: engine for plugin in reversed(now.loaded) for name, engine in plugin.search_providers.items()}
+    return Registry(dict(made), frozenset(now.ids), frozenset(now.off), engines)

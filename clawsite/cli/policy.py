@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     explain.add_argument("--not-owner", action="store_true", help="asked by somebody else than the owner of the session")
     explain.add_argument("--json", action="store_true", help="with the whole trace, for programs")
     export = actions.add_parser("export", help="write rules and tests as YAML")
-    export.add_argument("--version", metavar="N", type=int, help="rules of an earlier version; tests have none")
+    export.add_argument("--version", metavar="N", type=int, help="rules of an earlier version, with the tests of now")
     diff = actions.add_parser("diff", help="what importing a file would change")
     importing = actions.add_parser("import", help="put a file in the place of all rules and tests")
     for each in (diff, importing):
@@ -98,10 +98,12 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _import(options: argparse.Namespace) -> int:
     from tools_app.policies import current_rules
+    from tools_app.policy_checks import warnings_of
     from tools_app.policy_files import differences, import_file, read_file
 
     file = read_file(_text(options.file))
-    expected = options.expect_version if options.expect_version is not None else current_rules().version
+    before = current_rules()
+    expected = options.expect_version if options.expect_version is not None else before.version
     found = differences(file)
     if not found:
         print("Nothing to import: the file says what is in force.")
@@ -110,6 +112,10 @@ def _import(options: argparse.Namespace) -> int:
         _ask(harmless(found), "Import this?", may_ask=options.file != STDIN)
     made = import_file(file, changed_by=_author(options.user), expected_version=expected)
     print(f"Imported. This is policy version {made}.")
+    rules = current_rules()
+    for row in rules.rows:
+        for doubt in warnings_of(row, rules) if row not in before.rows else ():
+            print(harmless(f"warning: {row.key}: {doubt.words}"), file=sys.stderr)
     return 0
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from agents.effective import not_offered
+from agents.effective import not_offered, with_own_model
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.printing import harmless, print_table
 from tools_app import known_agents
@@ -24,6 +24,7 @@ def explain(options: argparse.Namespace) -> int:
     if options.tool:
         query = query.about(_named(options.tool, query))
     verdict = evaluate(query, rules)
+    model = f"with {query.model_words}" + ("" if options.provider else ", the agent's own model")
     declined = not_offered(query, owner_id=0)
     missing = {name: declined[name] for name in verdict.kept if name in declined}
     if known_agents.is_missing(query.agent):
@@ -32,11 +33,12 @@ def explain(options: argparse.Namespace) -> int:
         print(json.dumps(_told(query, verdict, missing, rules.version), ensure_ascii=False, indent=2))
     elif options.tool:
         for name, steps in verdict.trace.items():
-            print(harmless(f"{name}: {_why(name, verdict, missing)} (policy version {rules.version})"))
+            print(harmless(f"{name}: {_why(name, verdict, missing)} (policy version {rules.version}, {model})"))
             print_table((step.layer, WORDS[step.effect], step.rule, step.row) for step in steps)
     else:
         print_table(_line(name, verdict.refused_by(name), missing.get(name, "")) for name in verdict.trace)
-        print(f"\n{len(verdict.kept)} of {len(verdict.trace)} tools are kept, by policy version {rules.version}.")
+        kept = f"{len(verdict.kept)} of {len(verdict.trace)} tools are kept"
+        print(harmless(f"\n{kept}, by policy version {rules.version}, {model}."))
         if missing:
             print(f"{len(missing)} of them would not be offered, as far as the settings of this shell are those of the workers.")
     return 0
@@ -54,19 +56,18 @@ def _why(name: str, verdict: Verdict, missing: Mapping[str, str]) -> str:
 
 def _query(options: argparse.Namespace) -> PolicyQuery:
     provider, _slash, model = options.provider.lower().partition("/")
-    return about_all_tools(
-        PolicyQuery(
-            options.agent.lower(),
-            is_owner=not options.not_owner,
-            is_subagent=options.subagent,
-            provider=provider,
-            model=model,
-            channel=options.channel.lower(),
-            group=options.group,
-            sender=Sender(id=options.sender),
-            sandboxed=options.sandboxed,
-        )
+    asked = PolicyQuery(
+        options.agent.lower(),
+        is_owner=not options.not_owner,
+        is_subagent=options.subagent,
+        provider=provider,
+        model=model,
+        channel=options.channel.lower(),
+        group=options.group,
+        sender=Sender(id=options.sender),
+        sandboxed=options.sandboxed,
     )
+    return about_all_tools(with_own_model(asked))
 
 
 def _named(tool: str, query: PolicyQuery) -> list[ToolFacts]:

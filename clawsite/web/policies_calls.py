@@ -108,7 +108,7 @@ def _asked(query: PolicyQuery) -> list[tuple[str, str]]:
     sender = ", ".join(filter(None, (query.sender.id, query.sender.e164, query.sender.username, query.sender.name)))
     told = [
         (_("Agent"), query.agent),
-        (_("Model"), "/".join(filter(None, (query.provider, query.model)))),
+        (_("Model"), query.model_words),
         (_("Asked by"), _("the owner of the session") if query.is_owner else _("somebody else")),
         (_("Channel"), query.channel),
         (_("Group"), query.group),

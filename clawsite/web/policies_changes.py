@@ -1,12 +1,13 @@
 """What differs between two versions of the rules, place by place, for people to read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from django.utils.translation import gettext as _
 
 from clawsite.web.policies_words import FIELD_WORDS, place_words
+from tools_app.models import PolicyTest
 from tools_app.policy.rules import LISTS, PolicyRules, RuleRow
 
 
@@ -43,6 +44,28 @@ def changes(before: PolicyRules, after: PolicyRules) -> list[Change]:
         if row is not None:
             found.append(Change(key, place_words(row), kind, tuple(_lines(was or RuleRow(""), now or RuleRow("")))))
     return found
+
+
+def changes_of_tests(before: Sequence[dict[str, Any]] | None, after: Sequence[dict[str, Any]] | None) -> list[Line]:
+    """The policy tests that came and went; none where a version was made before they were kept."""
+    if before is None or after is None:
+        return []
+    gone = [Line("-", "", _test_words(test)) for test in before if test not in after]
+    return gone + [Line("+", "", _test_words(test)) for test in after if test not in before]
+
+
+def _test_words(test: dict[str, Any]) -> str:
+    expected = PolicyTest.Expected(test["expected"]).label
+    said = [
+        test["name"],
+        f"{test.get('agent') or _('every agent')} {expected} {test['tool']}",
+        test.get("provider"),
+        " ".join(filter(None, (test.get("channel"), test.get("group")))),
+        test.get("sender"),
+        test.get("sandboxed") and _("in a sandbox"),
+        test.get("subagent") and _("as a subagent"),
+    ]
+    return " · ".join(filter(None, said))
 
 
 def _lines(was: RuleRow, now: RuleRow) -> Iterator[Line]:

@@ -49,6 +49,8 @@ class Draft:
     @cached_property
     def findings(self) -> list[Finding]:
         """What is wrong, or, if nothing is, what would not do what it looks like."""
+        if self.row.is_empty and self.before is None:
+            return list(faults_of(self.row))  # nothing is written yet, so there is nothing to doubt
         return list(faults_of(self.row)) or list(warnings_of(self.row, self.rules))
 
     @property

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from clawsite.infra.errors import ClawError, Conflict, NotFound
 from clawsite.web.policies_access import CHANGE, PolicyRequest, needs
-from clawsite.web.policies_changes import changes
+from clawsite.web.policies_changes import changes, changes_of_tests
 from tools_app import policies
 from tools_app.models import PolicyVersion
 from tools_app.policy.rules import PolicyRules
@@ -37,6 +37,7 @@ def history(request: PolicyRequest) -> HttpResponse:
         "older": rows[PER_PAGE - 1].number if len(rows) > PER_PAGE else None,
         "before": before,
         "now": policies.current_rules().version,
+        "may_change": request.user.has_perm(CHANGE),
     }
     return render(request, "policies/history.html", context)
 
@@ -86,7 +87,8 @@ def _page(request: PolicyRequest, number: int, *, problem: str = "", status: int
 
 def _shown(row: PolicyVersion, earlier: PolicyVersion | None) -> dict[str, Any]:
     before = _rules(earlier) if earlier else PolicyRules(0)
-    return {"version": row, "changes": changes(before, _rules(row)), "first": earlier is None}
+    tests = changes_of_tests(earlier.tests if earlier else [], row.tests)
+    return {"version": row, "changes": changes(before, _rules(row)), "tests": tests, "first": earlier is None}
 
 
 def _rules(row: PolicyVersion) -> PolicyRules:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from agents.effective import with_own_model
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
 from tools_app.policy_vocabulary import about_all_tools
@@ -39,7 +40,10 @@ class Question:
     who: str = OWNER
     channel: str = ""
     group: str = ""
-    sender: str = ""
+    sender: str = ""  # any name, looked up as an id; the further names are those of a recorded call
+    sender_e164: str = ""
+    sender_username: str = ""
+    sender_name: str = ""
     sandboxed: bool = False
     subagent: bool = False
     # Which rows of the answer are shown.
@@ -62,18 +66,24 @@ class Question:
     @classmethod
     def of_query(cls, query: PolicyQuery, tool: str = "") -> "Question":
         """The question of a recorded call."""
-        sender = query.sender
         return cls(
             agent=query.agent,
-            model="/".join(filter(None, (query.provider, query.model))),
+            model=query.model_words,
             who=OWNER if query.is_owner else OTHER,
             channel=query.channel,
             group=query.group,
-            sender=sender.id or sender.e164 or sender.username or sender.name,
+            sender=query.sender.id,
+            sender_e164=query.sender.e164,
+            sender_username=query.sender.username,
+            sender_name=query.sender.name,
             sandboxed=query.sandboxed,
             subagent=query.is_subagent,
             tool=tool,
         )
+
+    @property
+    def has_more_names(self) -> bool:
+        return bool(self.sender_e164 or self.sender_username or self.sender_name)
 
     def params(self) -> dict[str, str]:
         """Whatever is not as it is anyway."""
@@ -82,20 +92,20 @@ class Question:
         return {name: "1" if value is True else value for name, value in told.items() if value != plain[name]}
 
     def query(self) -> PolicyQuery:
+        """About every tool. Where no model is named it is the agent's own, as in a run."""
         provider, _slash, model = self.model.lower().partition("/")
-        return about_all_tools(
-            PolicyQuery(
-                self.agent,
-                is_owner=self.who == OWNER,
-                is_subagent=self.subagent,
-                provider=provider,
-                model=model,
-                channel=self.channel.lower(),
-                group=self.group,
-                sender=Sender(id=self.sender),
-                sandboxed=self.sandboxed,
-            )
+        asked = PolicyQuery(
+            self.agent,
+            is_owner=self.who == OWNER,
+            is_subagent=self.subagent,
+            provider=provider,
+            model=model,
+            channel=self.channel.lower(),
+            group=self.group,
+            sender=Sender(self.sender, self.sender_e164, self.sender_username, self.sender_name),
+            sandboxed=self.sandboxed,
         )
+        return about_all_tools(with_own_model(asked))
 
     def address(self, more: Mapping[str, Any] | None = None, anchor: str = "") -> str:
         given = urlencode({**self.params(), **(more or {})})
@@ -106,9 +116,9 @@ class Question:
         said = {field: value for name, field in PLACE_FIELDS.items() if (value := getattr(place, name))}
         return self.address(said, "draft")
 
-    def place_of(self, layer: str) -> RuleRow | None:
-        """Where a rule would stand that speaks in this layer to this question; None where no rule can."""
-        model = self.model.lower()
+    def place_of(self, layer: str, model: str) -> RuleRow | None:
+        """Where a rule would stand that speaks in this layer to this question, asked with that model; None where no rule can."""
+        model = model.lower()
         match layer:
             case "profile" | "agent":
                 return RuleRow(AGENT, self.agent)
@@ -127,4 +137,8 @@ class Question:
         return None
 
 
-WORDS = ("agent", "model", "channel", "group", "sender", "tool", "of")
+WORDS = (
+    *("agent", "model", "channel", "group"),
+    *("sender", "sender_e164", "sender_username", "sender_name"),
+    *("tool", "of"),
+)

@@ -76,6 +76,7 @@ class Answer:
     closed: int
     groups: tuple[str, ...]
     flipped: tuple[ToolRow, ...]  # whatever is shown
+    model: str  # that it was asked with
 
 
 def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None = None, *, reader_id: int) -> Answer:
@@ -83,7 +84,7 @@ def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None =
     query = question.query()
     before = evaluate(query, rules)
     after = evaluate(query, drafted) if drafted else before
-    linked = _Links(question, drafted or rules)
+    linked = _Links(question, drafted or rules, query.model_words if query.provider else "")
     missing = {name: missing_words(reason) for name, reason in not_offered(query, reader_id).items()}
     rows = [_row(facts, before, after, linked, missing.get(facts.name, "")) for facts in query.tools]
     return Answer(
@@ -96,22 +97,23 @@ def answer(question: Question, rules: PolicyRules, drafted: PolicyRules | None =
         closed=sum(row.was_kept and not row.kept for row in rows),
         groups=tuple(dict.fromkeys(row.group for row in rows if row.group)),
         flipped=tuple(row for row in rows if row.changed),
+        model=query.model_words,
     )
 
 
 def told_steps(steps: Iterable[Step], query: PolicyQuery | None, rules: PolicyRules) -> tuple[Cell, ...]:
     """A recorded trace, with links to the rules as they stand now."""
-    linked = _Links(Question.of_query(query) if query else Question(), rules)
+    linked = _Links(Question.of_query(query) if query else Question(), rules, query.model_words if query else "")
     return _cells(tuple(steps), (), linked)
 
 
 class _Links:
     """From a step to the rule behind it, or to where one could be."""
 
-    def __init__(self, question: Question, rules: PolicyRules) -> None:
+    def __init__(self, question: Question, rules: PolicyRules, model: str) -> None:
         self.question = question
         self.rows = {row.key: row for row in rules.rows}
-        self.places = {layer: question.place_of(layer) for layer in LAYER_WORDS}
+        self.places = {layer: question.place_of(layer, model) for layer in LAYER_WORDS}
         self.adds = {layer: question.edit_address(place) if place else "" for layer, place in self.places.items()}
 
     def edit(self, key: str) -> str:

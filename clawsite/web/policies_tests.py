@@ -10,9 +10,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from agents.models import Agent
-from clawsite.infra.errors import ClawError, NotFound
+from clawsite.infra.errors import ClawError, Conflict, NotFound
 from clawsite.web.policies_access import PolicyRequest, needs
 from tools_app.models import PolicyTest
+from tools_app.policies import current_rules
 from tools_app.policy.expectations import Expectation
 from tools_app.policy_test_form import PolicyTestForm
 from tools_app.policy_tests import checked_tests, delete_test, save_test
@@ -37,7 +38,14 @@ def tests(request: PolicyRequest) -> HttpResponse:
     checked = checked_tests()
     may = {"add": request.user.has_perm(ADD), "edit": request.user.has_perm(EDIT), "delete": request.user.has_perm(DELETE)}
     counts = Counter(each.state for each in checked)
-    context = {"checked": checked, "may": may, "broken": counts["broken"], "idle": counts["idle"], "holding": counts["holds"]}
+    context = {
+        "checked": checked,
+        "may": may,
+        "now": current_rules().version,
+        "broken": counts["broken"],
+        "idle": counts["idle"],
+        "holding": counts["holds"],
+    }
     return render(request, "policies/tests.html", context)
 
 
@@ -56,10 +64,14 @@ def edit_test(request: PolicyRequest, pk: int) -> HttpResponse:
 @needs(DELETE)
 @require_POST
 def remove_test(request: PolicyRequest, pk: int) -> HttpResponse:
+    seen = request.POST.get("seen", "")[:9]
     try:
-        delete_test(pk)
+        delete_test(pk, changed_by=request.user, expected_version=int(seen) if seen.isdecimal() else None)
     except NotFound as gone:
         raise Http404 from gone
+    except Conflict as conflict:
+        messages.error(request, conflict.message)
+        return redirect("policy-tests")
     messages.success(request, _("The test is deleted."))
     return redirect("policy-tests")
 
@@ -71,7 +83,10 @@ def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             save_test(
-                test.pk if test else None, **{name: form.cleaned_data[name] for name in (*Expectation.WORDS, *Expectation.FLAGS)}
+                test.pk if test else None,
+                **{name: form.cleaned_data[name] for name in (*Expectation.WORDS, *Expectation.FLAGS)},
+                changed_by=request.user,
+                expected_version=form.cleaned_data["seen_version"],
             )
         except ClawError as refused:
             form.add_error(None, refused.message)

@@ -17,6 +17,8 @@ if (watched) {
     const number = ++asked;
     const address = new URL(watched.dataset.findings, location.href);
     for (const name of NAMES) if (form.elements[name]) address.searchParams.set(name, form.elements[name].value);
+    // On an agent's form the row is that agent's, whose id may still be being typed.
+    if (form.elements.slug) address.searchParams.set("subject", form.elements.slug.value);
     const answer = await fetch(address, { headers: { Accept: "application/json" } }).catch(() => null);
     if (!answer?.ok || number !== asked) return; // saving will say it
     show((await answer.json()).findings);

@@ -4,9 +4,11 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from agents import admin_form
 from agents.models import Agent
 from tools_app import policies
 from tools_app.models import PolicyVersion, ToolPolicy
+from tools_app.policy_tests import save_test
 
 pytestmark = pytest.mark.usefixtures("database", "surroundings")
 
@@ -140,13 +142,66 @@ def test_the_form_shows_what_the_layers_leave_and_who_refused_the_rest(client):
     assert '<tr class="refused"><th scope="row">write</th><td>fs</td><td>refused</td><td>layer agent: ' in said
 
 
+def test_the_form_goes_by_the_model_that_a_run_would_have(client):
+    Agent.objects.filter(slug="main").update(model="openai/gpt-5")
+    policies.save_policy(scope="global", provider="openai", deny=["read"])
+    said = client.get(MAIN, secure=True).content.decode()
+    assert '<tr class="refused"><th scope="row">read</th><td>fs</td><td>refused</td><td>layer global_provider: ' in said
+    assert "with openai/gpt-5, for somebody" in said
+
+
 def test_a_policy_changed_meanwhile_is_not_overwritten(client):
     seen = policies.current_rules().version
     policies.save_policy(scope="agent", subject="main", profile="minimal")
-    said = send(client, MAIN, profile="full", seen_version=seen)
-    assert said.status_code == 302
+    answer = send(client, MAIN, name="Renamed", profile="full", deny="write", seen_version=seen)
+    assert "The policy was changed while you were editing" in objections(answer)
     assert policies.current_rules().row("agent", "main").profile == "minimal"
-    assert "The tools were not changed" in client.get(MAIN, secure=True).content.decode()
+    assert Agent.objects.get(slug="main").name != "Renamed"
+    form = answer.context["adminform"].form
+    assert (form["name"].value(), form["deny"].value()) == ("Renamed", "write")
+    typed = {"name": "Renamed", "profile": "full", "deny": "write", "seen_version": form["seen_version"].value()}
+    assert send(client, MAIN, **typed).status_code == 302
+    assert (Agent.objects.get(slug="main").name, policies.current_rules().row("agent", "main").deny) == ("Renamed", ("write",))
+
+
+def test_a_policy_changed_between_the_look_and_the_save_leaves_the_agent_alone_too(client, monkeypatch):
+    looks = []
+
+    def too_early(form, seen):
+        looks.append(seen)
+        if len(looks) > 1:
+            real(form, seen)
+
+    real = admin_form.check_version
+    monkeypatch.setattr(admin_form, "check_version", too_early)
+    seen = policies.current_rules().version
+    policies.save_policy(scope="agent", subject="main", profile="minimal")
+    answer = send(client, MAIN, name="Renamed", profile="full", seen_version=seen)
+    assert "The policy was changed while you were editing" in objections(answer)
+    assert Agent.objects.get(slug="main").name != "Renamed"
+
+
+def test_another_row_changed_meanwhile_is_no_reason_not_to_rename_an_agent(client):
+    seen = policies.current_rules().version
+    policies.save_policy(scope="agent", subject="scout", profile="minimal")
+    assert send(client, MAIN, name="Renamed", seen_version=seen).status_code == 302
+
+
+def test_tools_that_a_policy_test_forbids_are_refused_in_the_form(client):
+    test = save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
+    try:
+        said = objections(send(client, MAIN, name="Renamed", profile="full"))
+    finally:
+        test.delete()
+    assert "Policy test “main never fetches” would fail" in said
+    assert Agent.objects.get(slug="main").name != "Renamed"
+
+
+def test_what_looks_effective_and_is_not_is_told_while_typing_and_after_saving(client):
+    page = client.get(MAIN, secure=True).content.decode()
+    assert page.count('data-findings="/admin/tools_app/toolpolicy/findings/?scope=agent&amp;subject=main"') == 3
+    assert send(client, MAIN, allow="exec\nread", deny="exec").status_code == 302
+    assert "“exec” has no effect" in client.get(MAIN, secure=True).content.decode()
 
 
 def test_who_may_not_change_the_policy_sees_its_effect_only(person):

@@ -5,6 +5,7 @@ import pytest
 from agents.effective import NOT_HERE, effective_tools, not_offered
 from agents.models import Agent
 from agents.prepare import prepare
+from clawsite.gateway.methods import tools as methods
 from clawsite.infra import db
 from sessions_app import queue, runs
 from tests.policies import policy_restored
@@ -118,3 +119,30 @@ def test_supposing_a_run_makes_nothing(model, policy, settings, tmp_path):
     query = about_all_tools(PolicyQuery("../nobody", is_owner=True, is_subagent=True, channel="x", group="y"))
     assert not_offered(query, 1)["web_search"] == NO_ENGINE
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_rule_that_is_ignored_is_a_notice(user, session_of, policy, echo):
+    policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo"])
+    seen = await db.read(effective_tools, user, session_of(user))
+    told = "layer agent, row agent:main: allow list ignored, as it names only plugins; use also allow to add plugins"
+    assert methods._notices(seen) == [told]
+    policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo", "read"])
+    assert methods._notices(await db.read(effective_tools, user, session_of(user))) == []
+
+
+async def test_the_catalogue_is_told_with_plugins_or_without(echo):
+    def tools(answer):
+        return {tool["id"] for group in answer["groups"] for tool in group["tools"]}
+
+    whole = await methods.catalog(None, methods.CatalogParams.model_validate({}))
+    own = await methods.catalog(None, methods.CatalogParams.model_validate({"includePlugins": False}))
+    assert tools(whole) - tools(own) == {"echo_word"}
+    assert "read" in tools(own)
+    (brought,) = [group for group in whole["groups"] if group["source"] == "plugin"]
+    assert (brought["id"], brought["pluginId"]) == ("echo", "echo")
+
+
+async def test_the_profile_told_is_the_one_that_applies_also_where_nobody_chose_one(user, session_of, policy):
+    policy.delete_policy(scope="global")
+    policy.delete_policy(scope="agent", subject="main")
+    assert methods._profile(await db.read(effective_tools, user, session_of(user))) == "minimal"

@@ -1,5 +1,7 @@
 """MCP servers as rows: what may be saved, what known_tools() makes of it, and who may touch it in the admin."""
 
+import re
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import connection
@@ -260,6 +262,23 @@ def test_changing_keeps_the_name_and_what_workers_saw(client_of):
     after = McpServer.objects.get()
     assert (after.name, after.env, after.revision) == ("weather", {"REGION": "us"}, row.revision + 1)
     assert after.tools == row.tools
+
+
+def test_two_people_at_once_the_second_is_told_and_loses_nothing(client_of):
+    row, client = server(), client_of("Operator")
+    address = f"{ADDRESS}{row.pk}/change/"
+    page = client.get(address, secure=True).content.decode()
+    seen = re.search(r'name="seen_revision" value="(\d+)"', page)[1]
+    source_changes.save_server(McpServer(pk=row.pk, name="weather", command="true", enabled=True, env={"REGION": "eu"}))
+    mine = FORM | {"command": "true", "args": "", "env": "REGION=us", "seen_revision": seen}
+    told = client.post(address, mine, secure=True)
+    assert told.status_code == 200
+    assert "weather was changed while you were editing" in told.content.decode()
+    assert "REGION=us" in told.content.decode()
+    assert McpServer.objects.get().env == {"REGION": "eu"}
+    renewed = re.search(r'name="seen_revision" value="(\d+)"', told.content.decode())[1]
+    assert client.post(address, mine | {"seen_revision": renewed}, secure=True).status_code == 302
+    assert McpServer.objects.get().env == {"REGION": "us"}
 
 
 def test_a_page_shows_its_tools_what_was_left_out_and_no_markup(client_of):

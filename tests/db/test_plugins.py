@@ -65,7 +65,7 @@ def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(ad
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("this is no Python", "SyntaxError"),
-        ("", "it offers neither `tools` nor `before_tool_call`"),
+        ("", "it offers neither `tools` nor `before_tool_call` nor `search_providers`"),
         ("tools = 5", "its `tools` is no list"),
         ("tools = ['read']", "`tools` has a str: make tools with @tool"),
         ("before_tool_call = [3]", "`before_tool_call` has something that cannot be called"),
@@ -278,3 +278,55 @@ def test_a_run_goes_on_beside_a_broken_plugin(add_plugin):
     add_plugin("bad", "raise RuntimeError('broken')")
     toolset = build_toolset(env(), PolicyQuery(agent="main"), current_rules(), sources.known_tools())
     assert "bad" not in {facts.plugin for facts in toolset.query.tools}
+
+
+ENGINE = """
+from tools_app.search.base import Hit
+
+
+class Acme:
+    name = "acme"
+
+    async def search(self, query):
+        return [Hit("About " + query.words, "https://acme.example/", "found by acme")]
+
+
+search_providers = {"acme": Acme, "unset": lambda: None}
+"""
+
+
+async def test_a_plugin_brings_a_search_engine_while_it_is_on(add_plugin, settings):
+    plugin = add_plugin("finder", ENGINE)
+    assert plugin.error == ""
+    made, declined = sources.known_tools().create(["web_search"], env())
+    assert declined == {}
+    perform = made["web_search"].perform
+    result = await perform(made["web_search"].check({"query": "claws"}), Call("c", print, asyncio.Event()))
+    assert result.details["provider"] == "acme"
+    assert "About claws" in result.text
+    settings.SEARCH_PROVIDER = "unset"
+    assert (
+        "names a search engine that is not configured: `unset`"
+        in sources.known_tools().create(["web_search"], env())[1]["web_search"]
+    )
+    settings.SEARCH_PROVIDER = "acme"
+    source_changes.switch_plugins([plugin], on=False)
+    assert "unknown search engine: `acme`" in sources.known_tools().create(["web_search"], env())[1]["web_search"]
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("search_providers = {'brave': print}", "'brave' is a search engine already"),
+        ("search_providers = ['acme']", "its `search_providers` is no dict from names to what makes a search engine"),
+        ("search_providers = {'acme': 'Acme'}", "its `search_providers` is no dict from names to what makes a search engine"),
+    ],
+)
+def test_a_search_engine_that_cannot_be_used_is_told_to_the_operator(add_plugin, code, error):
+    assert add_plugin("finder", code).error == error
+
+
+def test_a_search_engine_that_fails_at_its_making_costs_no_run(add_plugin):
+    add_plugin("finder", "search_providers = {'acme': lambda: 1 / 0}")
+    made, declined = sources.known_tools().create(["web_search", "session_status"], env())
+    assert (list(made), list(declined)) == (["session_status"], ["web_search"])

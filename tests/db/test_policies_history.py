@@ -8,7 +8,8 @@ from django.test import Client
 
 from tests.policies import policy_restored
 from tools_app import policies
-from tools_app.models import PolicyTest
+from tools_app.models import PolicyTest, PolicyVersion
+from tools_app.policy_tests import save_test
 
 pytestmark = pytest.mark.usefixtures("database", "surroundings")
 
@@ -46,6 +47,18 @@ def test_a_version_is_restored_unless_something_changed_meanwhile(operator):
     assert operator.post("/policies/history/99/restore/", {"seen": 4}, secure=True).status_code == 404
 
 
+def test_a_version_is_restored_from_the_list_by_those_who_may(operator, person):
+    policies.save_policy(scope="agent", subject="main", profile="full")
+    page = text_of(operator.get("/policies/history/", secure=True))
+    (form,) = re.findall(r'<form method="post" action="/policies/history/(\d+)/restore/">.*?name="seen" value="(\d+)"', page)
+    assert form == ("1", "2")
+    assert operator.post(f"/policies/history/{form[0]}/restore/", {"seen": form[1]}, secure=True).status_code == 302
+    assert policies.current_rules().row("agent", "main").profile == "coding"
+    auditor = Client()
+    auditor.force_login(person("Auditor"))
+    assert "/restore/" not in text_of(auditor.get("/policies/history/", secure=True))
+
+
 def test_the_history_has_pages_and_each_version_its_change(operator):
     for number in range(30):
         policies.save_policy(scope="agent", subject="main", deny=["exec"] if number % 2 else ["write"])
@@ -66,6 +79,42 @@ def test_a_test_is_written_changed_and_deleted(operator):
     assert test.tool == "group:web"
     assert operator.post(f"/policies/tests/{test.pk}/delete/", secure=True).status_code == 302
     assert not PolicyTest.objects.exists()
+    history = unescape(text_of(operator.get("/policies/history/", secure=True)))
+    assert history.count("The rules are the same.") == 3
+    told = re.findall(
+        r'class="(added|removed)">(?:<span.*?</span>)+ <code>main never fetches · main never gets (.*?)</code>', history
+    )
+    assert told == [("removed", "group:web"), ("removed", "web_fetch"), ("added", "group:web"), ("added", "web_fetch")]
+    changed = [(each.change, each.changed_by.username) for each in PolicyVersion.objects.filter(number__gt=1)]
+    assert changed == [(f"{word} test “main never fetches”", "olga") for word in ("deleted", "saved", "saved")]
+
+
+def test_a_test_changed_meanwhile_is_told_and_what_was_typed_is_kept(operator):
+    test = save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
+    page = text_of(operator.get(f"/policies/tests/{test.pk}/", secure=True))
+    seen = re.search(r'name="seen_version" value="(\d+)"', page)[1]
+    save_test(test.pk, name=test.name, expected="never", agent="main", tool="group:web")
+    fields = {"name": test.name, "expected": "never", "tool": "web_search", "agent": "main"}
+    answer = operator.post(f"/policies/tests/{test.pk}/", {**fields, "seen_version": seen}, secure=True)
+    assert answer.status_code == 400
+    assert "The policy was changed while you were editing" in text_of(answer)
+    assert 'value="web_search"' in text_of(answer)
+    gone = operator.post(f"/policies/tests/{test.pk}/delete/", {"seen": seen}, secure=True)
+    assert "it is at version 3, not 2" in text_of(operator.get(gone["Location"], secure=True))
+    assert PolicyTest.objects.get().tool == "group:web"
+
+
+def test_restoring_an_earlier_version_keeps_the_tests_of_now(operator):
+    save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
+    policies.save_policy(scope="agent", subject="scout", profile="full")
+    assert operator.post("/policies/history/1/restore/", {"seen": 3}, secure=True).status_code == 302
+    assert PolicyTest.objects.get().name == "main never fetches"
+
+
+def test_a_version_from_before_tests_were_kept_says_nothing_of_them(operator):
+    save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
+    PolicyVersion.objects.filter(number=1).update(tests=None)
+    assert "main never gets web_fetch" not in text_of(operator.get("/policies/history/", secure=True))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The pages about the policy without a browser: who may open them, what they answer, what a save does and does not overwrite."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from urllib.parse import parse_qsl, urlencode
 
@@ -9,12 +10,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from agents.models import Agent
+from clawsite.web.policies_question import Question
 from sessions_app.models import ToolCall
 from sessions_app.rule_words import NOT_OFFERED
 from tests.policies import policy_restored, recorded
 from tools_app import policies
 from tools_app.policy.chain import evaluate
-from tools_app.policy.query import PolicyQuery
+from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy_tests import save_test
 from tools_app.policy_vocabulary import about_all_tools
 
@@ -117,6 +120,19 @@ def test_every_part_of_the_question_counts(operator):
     assert cell(ask(operator, who="other"), "whatsapp_login", "owner") == "deny deciding"
 
 
+def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(operator):
+    Agent.objects.filter(slug="main").update(model="openai/gpt-5")
+    policies.save_policy(scope="global", provider="openai", deny=["read"])
+    page = ask(operator)
+    assert cell(page, "read", "global_provider") == "deny deciding"
+    assert "Asked with openai/gpt-5, the agent’s own model." in page
+    # A rule can be added for it, and the question stays the open one.
+    assert 'href="/policies/?scope=agent&for_agent=main&for_model=openai%2Fgpt-5#draft"' in unescape(page)
+    other = ask(operator, model="anthropic/claude-opus-4")
+    assert cell(other, "read", "global_provider") == "none"
+    assert "the agent’s own model." not in other
+
+
 def test_a_cell_leads_to_its_rule_and_an_empty_layer_to_a_new_one(operator):
     page = unescape(ask(operator, agent="main", model="openai/gpt-5"))
     assert 'href="/policies/?model=openai%2Fgpt-5&scope=agent&for_agent=main#draft"' in page
@@ -187,8 +203,8 @@ def test_a_look_costs_few_queries_however_many_rules_there_are(operator):
     for number in range(20):
         policies.save_policy(scope="agent", subject=f"robot-{number}", deny=["exec"])
         save_test(name=f"t{number}", expected="never", agent=f"robot-{number}", tool="exec")
-    assert (queries(), queries(**drafted | {"seen": "21"}), queries(htmx=True, **drafted | {"seen": "21"})) == few
-    assert max(few) <= 20
+    assert (queries(), queries(**drafted | {"seen": "41"}), queries(htmx=True, **drafted | {"seen": "41"})) == few
+    assert max(few) <= 21
 
 
 # The draft
@@ -260,10 +276,10 @@ def test_an_agent_that_is_not_there_is_told(operator, agent, told):
 
 def test_a_rule_that_breaks_a_test_is_named_before_and_refused_after(operator):
     save_test(name="scout never writes", expected="never", agent="scout", tool="write")
-    draft = {"scope": "agent", "for_agent": "scout", "seen": 1, "profile": "full"}
+    draft = {"scope": "agent", "for_agent": "scout", "seen": 2, "profile": "full"}
     assert "Policy test “scout never writes” would fail" in unescape(ask(operator, **draft))
     assert operator.post("/policies/save/", draft, secure=True).status_code == 422
-    assert policies.current_rules().version == 1
+    assert policies.current_rules().version == 2
 
 
 def test_a_rule_is_deleted_by_its_place_and_version(operator):
@@ -310,6 +326,29 @@ def test_a_call_is_not_found_by_those_who_may_not_look(person, user, session_of)
     for reader in (user, person("User", "Approver")):
         assert {signed_in(reader).get(address, secure=True).status_code for address in addresses} == {404}
     assert {Client().get(address, secure=True).status_code for address in addresses} == {302}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"id": "42", "e164": "+4915", "username": "@Anna", "name": "Anna Müller"},
+        {"username": "anna", "name": "Anna & Co #1"},
+        {"name": "Anna"},
+        {},
+    ],
+)
+def test_a_recorded_call_is_asked_again_with_every_name_of_its_sender(operator, user, session_of, names):
+    policies.save_policy(scope="group", channel="telegram", group="-100", sender=names.get("name", "anna"), deny=["read"])
+    call = recorded(user, session_of(user), name="read", channel="telegram", group="-100", sender=Sender(**names))
+    page = unescape(text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True)))
+    addresses = [each for each in re.findall(r'href="/policies/\?([^"#]*)"', page) if "scope=" not in each]
+    assert addresses
+    for address in addresses:
+        again = Question.read(dict(parse_qsl(address))).query()
+        asked = PolicyQuery.from_json(call.query)
+        assert replace(again, tools=asked.tools, plugins=asked.plugins) == asked
+        told = text_of(operator.get(f"/policies/?{address}", secure=True))
+        assert cell(told, "read", "group").split()[0] == ("deny" if names else "none")
 
 
 def test_a_call_is_found_by_the_names_it_has_on_the_wire(operator, user, session_of):

@@ -7,8 +7,7 @@ import pytest
 from django.test import Client
 
 from tests.policies import policy_restored
-from tools_app import policies
-from tools_app.admin_forms import ToolPolicyForm
+from tools_app import admin_forms, policies
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.rules import LISTS, PLACE
 from tools_app.policy_tests import save_test
@@ -114,14 +113,14 @@ def test_two_people_at_once_the_second_is_told_and_loses_nothing(operator):
 
 def test_a_change_between_the_look_and_the_save_is_told_too(operator, monkeypatch):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
-    real, looks = ToolPolicyForm._check_version, []
+    real, looks = admin_forms.check_version, []
 
     def too_early(form, seen):
         looks.append(seen)
         if len(looks) > 1:
             real(form, seen)
 
-    monkeypatch.setattr(ToolPolicyForm, "_check_version", too_early)
+    monkeypatch.setattr(admin_forms, "check_version", too_early)
     form = {"profile": "coding", "deny": "write", "allow": "", "also_allow": "", "seen_version": 1}
     page = said(operator.post(change(main_policy()), form, secure=True))
     assert "The policy was changed while you were editing" in page
@@ -131,7 +130,7 @@ def test_a_change_between_the_look_and_the_save_is_told_too(operator, monkeypatc
 
 def test_a_row_that_breaks_a_test_is_refused_with_its_name(operator):
     save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
-    form = {"profile": "full", "deny": "", "allow": "", "also_allow": "", "seen_version": 1}
+    form = {"profile": "full", "deny": "", "allow": "", "also_allow": "", "seen_version": 2}
     assert "Policy test “main never fetches” would fail" in said(operator.post(change(main_policy()), form, secure=True))
     save_test(name="main reads", expected="allowed", agent="main", tool="read")
     answer = operator.post(f"/admin/tools_app/toolpolicy/{main_policy().pk}/delete/", {"post": "yes"}, secure=True)
@@ -193,6 +192,22 @@ def test_a_test_that_holds_is_saved_and_one_that_does_not_is_refused(operator):
     PolicyTest.objects.create(name="main never writes", expected="never", tool="write", agent="main")
     listed = operator.get("/admin/tools_app/policytest/", secure=True).content.decode()
     assert len(re.findall(r">\s*(holds|broken)\s*<", listed)) == 2
+
+
+def test_a_test_that_was_changed_meanwhile_is_neither_overwritten_nor_deleted_unseen(operator):
+    test = save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
+    address = f"/admin/tools_app/policytest/{test.pk}/"
+    fields = {"name": test.name, "expected": "never", "tool": "web_search", "agent": "main", "seen_version": 2}
+    deleting = operator.get(f"{address}delete/", secure=True)["Location"]
+    save_test(test.pk, name=test.name, expected="never", agent="main", tool="group:web")
+    page = said(operator.post(f"{address}change/", fields, secure=True))
+    assert "The policy was changed while you were editing (3: saved test “main never fetches”, the system)" in page
+    assert 'value="web_search"' in page
+    assert "it is at version 3, not 2" in messages_of(operator, operator.post(deleting, {"post": "yes"}, secure=True))
+    assert PolicyTest.objects.get().tool == "group:web"
+    assert operator.post(f"{address}change/", fields | {"seen_version": 3}, secure=True).status_code == 302
+    newest = PolicyVersion.objects.first()
+    assert (newest.number, newest.changed_by.username, newest.tests[0]["tool"]) == (4, "olga", "web_search")
 
 
 def test_restoring_from_the_list_shows_first_what_would_change(operator, person):

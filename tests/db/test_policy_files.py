@@ -8,11 +8,12 @@ from django.db import connection
 from clawsite.infra.errors import Conflict, InvalidRequest
 from tests.db.test_policy_versions import EVERY_KIND, numbers, stored_rows
 from tools_app import policy_files
-from tools_app.models import PolicyTest
+from tools_app.models import PolicyTest, PolicyVersion
 from tools_app.policies import FIRST_RULES, current_rules, replace_policies, rules_at, save_policy
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import RuleRow
 from tools_app.policy_files import PolicyFile, current_file, differences, import_file, read_file
+from tools_app.policy_tests import save_test
 
 pytestmark = pytest.mark.usefixtures("fresh_policy")
 
@@ -136,6 +137,16 @@ def test_an_import_by_somebody_who_has_not_seen_the_newest_version_is_refused():
     with pytest.raises(Conflict):
         import_file(read_file("policies: []"), expected_version=1)
     assert current_rules().row("global").deny == ("exec",)
+
+
+def test_a_test_made_meanwhile_is_not_lost_to_an_import():
+    """A file that was compared before the test was written knows nothing of it."""
+    save_test(name="main never fetches", expected="never", agent="main", tool="web_fetch")
+    with pytest.raises(Conflict):
+        import_file(read_file("policies: []"), expected_version=1)
+    assert PolicyTest.objects.get().name == "main never fetches"
+    assert import_file(read_file("policies: []\ntests: [{name: t, expected: never, tool: exec}]"), expected_version=2) == 3
+    assert [test["name"] for test in PolicyVersion.objects.first().tests] == ["t"]
 
 
 def test_a_files_tests_are_the_ones_that_count():

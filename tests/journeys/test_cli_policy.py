@@ -33,11 +33,25 @@ def test_every_tool_is_explained_in_a_line_and_one_in_its_layers(env: Mapping[st
     assert "of them would not be offered" in everything.out
     assert lines["web_fetch"].split(None, 2)[1:] == ["refused", "profile: profile `coding`: no allow entry matches"]
     one = policy("explain", "--agent", "main", "--tool", "bash", "--subagent", env=env)
-    assert one.out.startswith("exec: allowed, but not offered: this version does not have it yet (policy version 1)\n")
+    words = "exec: allowed, but not offered: this version does not have it yet"
+    assert one.out.startswith(f"{words} (policy version 1, with demo/clawsite, the agent's own model)\n")
     assert len(one.out.splitlines()) == 11
     assert policy("explain", "--agent", "main", "--tool", "read", env=env).out.startswith("read: allowed: no layer refuses it (")
     wrong = policy("explain", "--agent", "main", "--tool", "wriet", env=env)
     assert (wrong.code, wrong.err) == (1, "claw: there is no tool 'wriet'; did you mean write?\n")
+
+
+def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(env: Mapping[str, str]) -> None:
+    from agents.models import Agent
+    from tools_app.policies import save_policy
+
+    Agent.objects.filter(slug="main").update(model="openai/gpt-5")
+    save_policy(scope="global", provider="openai", deny=["read"])
+    told = policy("explain", "--agent", "main", "--tool", "read", env=env).out.splitlines()[0]
+    why = "read: refused by layer global_provider: deny entry `read`"
+    assert told == f"{why} (policy version 2, with openai/gpt-5, the agent's own model)"
+    other = policy("explain", "--agent", "main", "--tool", "read", "--provider", "demo/clawsite", env=env).out.splitlines()[0]
+    assert other == "read: allowed: no layer refuses it (policy version 2, with demo/clawsite)"
 
 
 def test_the_explanation_for_programs_has_the_whole_question_and_trace(env: Mapping[str, str]) -> None:
@@ -86,13 +100,17 @@ def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], 
     assert current_rules().version == 1
     late = policy("import", str(file), "--yes", "--expect-version", "7", env=env)
     assert (late.code, "it is at version 1, not 7" in late.err) == (1, True)
-    assert policy("import", str(file), "--yes", "--expect-version", "1", env=env).out == "Imported. This is policy version 2.\n"
+    imported = policy("import", str(file), "--yes", "--expect-version", "1", env=env)
+    assert imported.out == "Imported. This is policy version 2.\n"
+    assert imported.err == ""
     assert current_rules().row("agent", "main").deny == ("write",)
     assert policy("diff", "-", env=env, stdin=policy("export", env=env).out).code == 0
     assert "write" not in policy("export", "--version", "1", env=env).out
     wrong = policy("import", "-", "--yes", env=env, stdin="policies: [{scope: agent, subject: main, deny: [wriet]}]")
     assert (wrong.code, "is no tool" in wrong.err) == (1, True)
     assert policy("diff", str(tmp_path / "missing.yaml"), env=env).code == 1
+    doubtful = policy("import", "-", "--yes", env=env, stdin="policies: [{scope: subagent, deny: [cron]}]")
+    assert (doubtful.code, doubtful.err) == (0, "warning: subagent: “cron” has no effect: subagents never get it anyway\n")
 
 
 def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:
@@ -118,10 +136,10 @@ def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:
     PolicyTest.objects.filter(name="main never reads").delete()
     save_policy(scope="agent", subject="main", profile="full")
     listed = policy("versions", env=env).out.splitlines()
-    assert [line.split()[0] for line in listed] == ["2", "1"]
+    assert [line.split()[0] for line in listed] == ["3", "2", "1"]
     assert listed[0].endswith("saved agent:main")
     assert policy("restore", "1", env=env).code == 1
     restored = policy("restore", "1", "--yes", env=env)
-    assert restored.out == "Version 1 is restored, as policy version 3.\n"
+    assert restored.out == "Version 1 is restored, as policy version 4.\n"
     assert current_rules().row("agent", "main").profile == "coding"
     assert "there is no policy version 99" in policy("restore", "99", "--yes", env=env).err

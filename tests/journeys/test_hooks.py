@@ -78,6 +78,12 @@ async def test_a_hook_sees_arguments_under_the_tools_own_names(workshop: Worksho
     assert (calls_of(run)[0].result["details"]["code"], files(workshop)) == ("blocked_by_hook", set())
 
 
+async def test_a_blocked_call_again_and_again_is_told_to_be_a_circle(workshop: Workshop, hooked):
+    hooked(lambda call: HookAnswer(block="no"))
+    run = await workshop.answer('[[tool=read args={"path":"nothing"}]] ' * 6 + "[[text=done]]")
+    assert [call.result["details"]["code"] for call in calls_of(run)] == ["blocked_by_hook"] * 5 + ["loop_detected"]
+
+
 async def test_a_repeated_call_is_stopped_although_a_hook_changes_it(workshop: Workshop, hooked):
     hooked(lambda call: HookAnswer(arguments={"limit": 7}))
     again = '[[tool=read args={"path":"nothing"}]]'

@@ -22,6 +22,7 @@ from sessions_app.models import Attachment, TranscriptEntry
 from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app.builtin.workspace import Workspace
 
+DEEP = "/".join(["d" * 200] * 7)  # a path that alone is more than a KB
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch"
 
 
@@ -183,6 +184,8 @@ async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(worksho
         ("read", {"path": "long.txt"}),
         ("grep", {"pattern": "many"}),
         ("glob", {"pattern": "many/*"}),
+        ("write", {"path": f"{DEEP}/new.txt", "content": "x" * 50_000}),
+        ("edit", {"path": f"{DEEP}/old.txt", "old_text": "one", "new_text": "x" * 50_000}),
         (
             "apply_patch",
             {"input": "\n".join(["*** Begin Patch", *(f"*** Add File: x/{n}\n+" for n in range(99)), "*** End Patch"])},
@@ -192,6 +195,8 @@ async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(worksho
 async def test_too_much_output_is_cut_in_the_middle_and_says_so(workshop: Workshop, files, settings, name, arguments):
     settings.TOOL_RESULT_KB = 1
     (files / "many").mkdir()
+    (files / DEEP).mkdir(parents=True)
+    (files / DEEP / "old.txt").write_text("one")
     for number in range(100):
         (files / "many" / f"file-{number:03}").touch()
     row, told = await used(workshop, name, **arguments)
@@ -274,6 +279,36 @@ async def test_a_model_in_a_circle_is_warned_then_stopped(workshop: Workshop, fi
     assert [text.startswith("loop_detected: `read` was called 5 times") for text in results[5:]] == [True, True]
     assert [row.status for row in calls_of(run)] == ["finished"] * 5 + ["failed"] * 2
     assert calls_of(run)[5].result["details"] == {"code": "loop_detected", "repeats": 5}
+
+
+async def test_the_same_call_many_times_in_one_turn_is_stopped_too(workshop: Workshop, files):
+    first, *more = ['[[tool=read args={"path":"a.txt"}%s]]' % ("" if number == 0 else " parallel=1") for number in range(7)]
+    run = await workshop.answer(" ".join([first, *more, "[[text=done]]"]))
+    assert [row.status for row in calls_of(run)] == ["finished"] * 5 + ["failed"] * 2
+    told = {row.call_id: row.result for row in calls_of(run)}
+    assert [result["details"].get("code") for result in told.values()][5:] == ["loop_detected"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "reason"),
+    [
+        ("browser", '{"url":"x"}', "tool_not_allowed: `browser` "),
+        ("no_such_tool", "{}", "tool_not_allowed: `no_such_tool` is not offered in this run"),
+        ("read", '"{broken"', "the arguments could not be read: "),
+    ],
+    ids=["refused", "made up", "unreadable"],
+)
+async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: Workshop, files, name, arguments, reason):
+    run = await workshop.answer(f"[[tool={name} args={arguments}]] " * 7 + "[[text=done]]")
+    assert run.status == "completed"
+    results = [text for role, text in said_in(run) if role == "toolResult"]
+    assert [text.startswith(reason) for text in results[:5]] == [True] * 5
+    assert ["[repeated: " in text for text in results[:5]] == [False] * 3 + [True] * 2
+    assert [text.startswith(f"loop_detected: `{name}` was called 5 times") for text in results[5:]] == [True, True]
+    # What the model was told is what is stored, and a refusal stays one in the records.
+    told = [message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] == "tool"]
+    assert told == results
+    assert {row.status for row in calls_of(run)} == {"failed" if name == "read" else "refused"}
 
 
 @pytest.mark.parametrize("step", ["ask_model", "steps_taken"], ids=["before the answer", "before the call"])

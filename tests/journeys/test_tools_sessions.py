@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from agents.models import Agent
 from sessions_app import members, runs
 from sessions_app.models import Run, Session, ToolCall
+from sessions_app.sessions import ensure_session, inject_message
 from tests.workshop import Workshop, calls_of, said_in, view_of, words
 from tools_app import policies
 
@@ -187,6 +189,55 @@ async def test_status_and_agents_are_told(workshop: Workshop, there, everything)
     status, agents = [call.result["details"] for call in calls_of(run)]
     assert (status["session"], status["model"]) == (there.key, "openai/fake-1")
     assert [agent["id"] for agent in agents["agents"]] == ["main", "helper"]
+
+
+def many_agents(there: Session) -> None:
+    Agent.objects.bulk_create(Agent(slug=f"helper-{number}", name="n" * 100) for number in range(600))
+
+
+def long_words(there: Session) -> None:
+    for _ in range(20):
+        inject_message(there.owner, there, "w" * 5_000)
+
+
+def words_in_many_sessions(there: Session) -> None:
+    for number in range(6):
+        session = ensure_session(there.owner, f"agent:main:long-{number}")
+        for _ in range(6):
+            inject_message(there.owner, session, "ü" * 400)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "furnish", "cut"),
+    [
+        ("agents_list", {}, many_agents, r"\d+ more agents did not fit"),
+        ("sessions_history", {"session_key": "agent:main:there"}, long_words, r"\d+ of these 20 messages, the oldest, did not fit"),
+        ("sessions_list", {"message_limit": 6}, words_in_many_sessions, r"\d+ more sessions did not fit: ask for fewer messages"),
+    ],
+)
+async def test_too_much_to_tell_is_left_out_by_whole_pieces_and_says_so(
+    workshop: Workshop, there, everything, name, arguments, furnish, cut
+):
+    furnish(there)
+    run = await workshop.answer(asks(name, **arguments) + "[[text=done]]")
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    (row,) = calls_of(run)
+    assert re.match(cut, row.result["details"]["cut"])
+    (told,) = [message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] == "tool"]
+    assert len(told.encode()) < 100 * 1024
+    # What is left is whole: the model can read it as the JSON it is.
+    assert json.loads(told[told.index("{") : told.rindex("}") + 1]) == row.result["details"]
+
+
+async def test_an_answer_beyond_the_limit_of_the_installation_is_cut_and_what_was_said_is_not(
+    workshop: Workshop, everything, settings
+):
+    settings.TOOL_RESULT_KB = 0.1
+    run = await workshop.answer(asks("message", message="w" * 50_000) + "[[text=done]]")
+    assert run.status == "completed"
+    (row,) = calls_of(run)
+    assert (row.status, "[cut: of " in row.result["content"][0]["text"]) == ("finished", True)
+    assert workshop.session.entries.get(run=None).text == "w" * 50_000
 
 
 async def test_an_agent_speaks_up_here_and_elsewhere(workshop: Workshop, there, everything):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools_app.loop_guard import CODE, NOTE, POLLING_FACTOR, REFUSE_AFTER, WARN_AFTER, Step, judge, refusal
+from tools_app.loop_guard import CODE, NOTE, POLLING_FACTOR, REFUSE_AFTER, WARN_AFTER, Step, judge, pending, refusal
 
 A, B = {"path": "a"}, {"path": "b"}
 
@@ -72,3 +72,23 @@ def test_the_refusal_says_what_to_do():
     assert result.is_error
     assert result.details == {"code": "loop_detected", "repeats": 6}
     assert result.text.startswith("loop_detected: `read` was called 6 times")
+
+
+@pytest.mark.parametrize("before", [[], [read(A)], [read(A, "it failed", is_error=True)]], ids=["first", "again", "failed before"])
+def test_the_calls_of_one_turn_count_before_their_results_are_there(before):
+    steps = list(before)
+    while verdict(steps) != "refuse":
+        steps.append(pending("read", A, steps))
+    assert len(steps) == REFUSE_AFTER
+
+
+def test_calls_of_one_turn_that_differ_are_no_loop():
+    steps = []
+    for number in range(9):
+        for arguments in (A, {"path": str(number)}):
+            assert verdict(steps, arguments) == "go"
+            steps.append(pending("read", arguments, steps))
+
+
+def test_our_own_refusal_is_not_taken_for_the_result_of_a_call():
+    assert pending("read", A, [read(A), read(A, f"{CODE}: …", is_error=True)]) == read(A)

@@ -10,7 +10,7 @@ from tests.unit.test_policy_matcher import lists, tools
 from tools_app.policy.catalog import GROUP_OF, NATIVE_NAMES, PROFILES, SUBAGENT_DENY
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.layers import LAYERS
-from tools_app.policy.query import PolicyQuery, ToolFacts
+from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
 
 NINE = ["profile", "provider_profile", "global", "global_provider", "agent", "agent_provider", "group", "sandbox", "subagent"]
@@ -183,3 +183,46 @@ def test_two_places_never_have_the_same_key(one, other):
 def test_an_id_that_looks_like_a_sender_stays_the_id_of_a_group():
     assert RuleRow("group", channel="irc", group="#go").key == "group:irc/%23go"
     assert RuleRow("group", channel="telegram", group="-100", sender="anna").key == "group:telegram/-100#anna"
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "layer", "named"),
+    [
+        (
+            (RuleRow("global", provider="openai", deny=("exec",)), RuleRow("global", provider="openai/gpt-5", profile="full")),
+            {"provider": "openai", "model": "gpt-5"},
+            "global_provider",
+            "global@openai/gpt-5",
+        ),
+        (
+            (
+                RuleRow("global", provider="openai", profile="minimal"),
+                RuleRow("global", provider="openai/gpt-5", deny=("cron",)),
+            ),
+            {"provider": "openai", "model": "gpt-5"},
+            "provider_profile",
+            "global@openai/gpt-5",
+        ),
+        (
+            (RuleRow("agent", "main", provider="openai", deny=("exec",)), RuleRow("agent", "main", provider="openai/gpt-5")),
+            {"provider": "openai", "model": "gpt-5"},
+            "agent_provider",
+            "agent:main@openai/gpt-5",
+        ),
+        (
+            (
+                RuleRow("group", channel="telegram", group="-1", deny=("exec",)),
+                RuleRow("group", channel="telegram", group="-1", sender="anna"),
+            ),
+            {"channel": "telegram", "group": "-1", "sender": Sender(username="Anna")},
+            "group",
+            "group:telegram/-1#anna",
+        ),
+    ],
+)
+def test_a_row_that_takes_the_place_of_another_is_named_where_it_does_not_limit(rows, asked, layer, named):
+    query = PolicyQuery("main", tools=EVERYTHING, **asked)
+    step = next(step for step in evaluate(query, PolicyRules(1, (FULL, *rows))).trace["exec"] if step.layer == layer)
+    assert (step.effect, step.rule, step.row) == ("none", "no limit", named)
+    nobody = next(step for step in evaluate(query, PolicyRules(1, (FULL,))).trace["exec"] if step.layer == layer)
+    assert (nobody.effect, nobody.rule, nobody.row) == ("none", "no rule", "")

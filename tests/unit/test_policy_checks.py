@@ -175,6 +175,7 @@ def test_the_normal_form_of_a_row():
 ONLY_PLUGINS = (
     "this allow list names only plugins, so it is ignored, or it would take every other tool away; use “also allow” to add"
 )
+NO_LISTS = "this row takes the place of `{}` and has no lists, so what that one allows and denies does not count here"
 CODING = PolicyRules(1, (RuleRow("global", profile="coding"),))
 FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
 
@@ -241,6 +242,32 @@ FULL = PolicyRules(1, (RuleRow("global", profile="full"),))
             "group",
             "this row is never asked: the one for sender `*` of the same group comes before it",
         ),
+        (
+            PolicyRules(1, (*FULL.rows, RuleRow("global", provider="openai", deny=("exec",)))),
+            {"scope": "global", "provider": "openai/gpt-5", "profile": "full"},
+            "provider",
+            NO_LISTS.format("global@openai"),
+        ),
+        (
+            PolicyRules(1, (*FULL.rows, RuleRow("agent", "main", provider="openai", profile="minimal"))),
+            {"scope": "agent", "subject": "main", "provider": "openai/gpt-5", "deny": ["exec"]},
+            "provider",
+            "this row takes the place of `agent:main@openai` and has no profile, so the profile of that one does not count here",
+        ),
+        (
+            PolicyRules(1, (*FULL.rows, RuleRow("group", channel="telegram", group="*", deny=("exec",)))),
+            {**IN_GROUP, "sender": "anna"},
+            "group",
+            NO_LISTS.format("group:telegram/*"),
+        ),
+        (FULL, {"scope": "agent", "subject": "main"}, "scope", "this row says nothing: it is as if it were not there"),
+        (FULL, {"scope": "subagent"}, "scope", "this row says nothing: it is as if it were not there"),
+        (
+            FULL,
+            {"scope": "subagent", "deny": ["cron", "group:web"]},
+            "deny",
+            "“cron” has no effect: subagents never get it anyway",
+        ),
     ],
 )
 def test_a_row_that_does_not_do_what_it_looks_like_is_saved_with_a_warning(rules, fields, field, words):
@@ -265,6 +292,11 @@ def test_a_row_that_does_not_do_what_it_looks_like_is_saved_with_a_warning(rules
         (FULL, {"scope": "sandbox", "allow": ["acme"]}),
         (FULL, {"scope": "subagent", "allow": ["acme"]}),
         (FULL, {**IN_GROUP, "sender": "*", "deny": ["exec"]}),
+        (FULL, {"scope": "subagent", "deny": ["group:sessions", "group:web"]}),  # `subagents` is not on the fixed list
+        (
+            PolicyRules(1, (*FULL.rows, RuleRow("global", provider="google", deny=("browser",)))),
+            {"scope": "global", "provider": "google/gemini-3-pro", "allow": ["*"]},
+        ),
     ],
 )
 def test_a_row_that_does_what_it_says_has_no_warning(rules, fields):

@@ -258,7 +258,7 @@ def allow_is_asked_before_deny(monkeypatch):
 
 def the_provider_comes_before_the_model(monkeypatch):
     monkeypatch.setattr(
-        layers, "_for_provider", lambda scope, subject, query, rules: rules.row(scope, subject, provider=query.provider.lower())
+        layers, "_for_provider", lambda scope, subject, query, rules: rules.find(scope, subject, provider=query.provider.lower())
     )
 
 

@@ -91,6 +91,18 @@ def test_3_4_there_are_four_profiles():
         ask={"provider": "anthropic", "model": "claude-opus-4"},
     ),
     Case(
+        "3.4 decided: the row of a model is the only one asked, also where it has no lists",
+        (FULL, ANTHROPIC, RuleRow("global", provider="anthropic/claude-opus-4", profile="full")),
+        kept=["browser"],
+        ask={"provider": "anthropic", "model": "claude-opus-4"},
+    ),
+    Case(
+        "3.4 decided: and where it says nothing at all",
+        (FULL, ANTHROPIC, RuleRow("global", provider="anthropic/claude-opus-4")),
+        kept=["browser"],
+        ask={"provider": "anthropic", "model": "claude-opus-4"},
+    ),
+    Case(
         "3.4 an agent's provider/model comes before its provider",
         (FULL, agent(provider="openai", deny=("exec",)), agent(provider="openai/gpt-5", deny=("cron",))),
         kept=["exec"],

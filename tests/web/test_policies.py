@@ -196,9 +196,13 @@ def test_an_earlier_version_comes_back_after_a_look_at_what_it_changes(explain: 
     before = policies.current_rules().version
     policies.save_policy(scope="agent", subject="main", profile="full")
     page = explain("/policies/history/")
-    page.get_by_role("link", name=f"Restore version {before}", exact=True).click()
+    row = page.locator(f"#v{before}")
+    row.locator("summary", has_text="Restore").click()
+    row.get_by_role("link", name="What would change").click()
     expect(page.locator("#restore .removed")).to_contain_text("full")
-    page.get_by_role("button", name="Restore this version").click()
+    page.go_back()
+    row.locator("summary", has_text="Restore").click()
+    row.get_by_role("button", name="Restore it").click()
     expect(page.get_by_text(f"Version {before} is restored, as version {before + 2}.")).to_be_visible()
     assert policies.current_rules().row("agent", "main").profile == "coding"
 

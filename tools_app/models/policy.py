@@ -103,7 +103,7 @@ class PolicyTest(models.Model):
 
 
 class PolicyVersion(models.Model):
-    """All rows as they stood after one change. Never edited: tool calls name the version they were judged by."""
+    """All rows and tests as they stood after a change of either. Never edited: tool calls name the version they were judged by."""
 
     number = models.PositiveIntegerField(_("number"), unique=True)
     created_at = models.DateTimeField(_("created"))
@@ -112,6 +112,7 @@ class PolicyVersion(models.Model):
     )
     change = models.CharField(_("change"), max_length=300, blank=True, help_text=_("What was done, in a word"))
     snapshot = models.JSONField(_("rows"))
+    tests = models.JSONField(_("tests"), null=True, default=list)  # null: made before tests were kept
 
     class Meta:
         verbose_name = _("policy version")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tools_app.policy.chain import evaluate
 from tools_app.policy.layers import ANY, group_policy
@@ -36,6 +36,10 @@ class Expectation:
 
     WORDS: ClassVar = ("name", "expected", "tool", "agent", "provider", "channel", "group", "sender")
     FLAGS: ClassVar = ("sandboxed", "subagent")
+
+    def brief(self) -> dict[str, Any]:
+        """Without what says nothing, for keeping and for files."""
+        return {name: value for name in (*self.WORDS, *self.FLAGS) if (value := getattr(self, name))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,7 @@ def _first_fault(
         for facts in named:
             kept = verdict.refused_by(facts.name) is None
             if kept != (expectation.expected == "allowed"):
-                provider = "/".join(filter(None, (query.provider, query.model)))
-                return Broken(expectation, facts.name, query.agent, provider, verdict.explain(facts.name), _where(query))
+                return Broken(expectation, facts.name, query.agent, query.model_words, verdict.explain(facts.name), _where(query))
     return None
 
 

@@ -9,6 +9,7 @@ from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import AGENT, GLOBAL, SANDBOX, SUBAGENT, PolicyRules, RuleRow
 
 ANY = "*"
+NO_ROW = RuleRow("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,12 @@ def profile_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion:
 
 def provider_profile_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
     """The profile that comes with the model: the agent's for this provider, else the global one for it."""
-    return _profile_of(_for_provider(AGENT, query.agent, query, rules), _for_provider(GLOBAL, "", query, rules))
+    own, general = _for_provider(AGENT, query.agent, query, rules), _for_provider(GLOBAL, "", query, rules)
+    return _profile_of(own or NO_ROW, general or NO_ROW) or _without_limit(own or general)
 
 
 def global_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
-    return _lists_of(rules.row(GLOBAL), query)
+    return _lists_of(rules.find(GLOBAL), query)
 
 
 def global_provider_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
@@ -45,7 +47,7 @@ def global_provider_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | 
 
 
 def agent_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
-    return _lists_of(rules.row(AGENT, query.agent), query)
+    return _lists_of(rules.find(AGENT, query.agent), query)
 
 
 def agent_provider_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
@@ -97,13 +99,12 @@ def sender_key(name: str) -> str:
     return name.strip().removeprefix("@").lower()
 
 
-def _for_provider(scope: str, subject: str, query: PolicyQuery, rules: PolicyRules) -> RuleRow:
-    """The row for exactly this model, else the one for its provider. The first found is the only one asked."""
+def _for_provider(scope: str, subject: str, query: PolicyQuery, rules: PolicyRules) -> RuleRow | None:
+    """The row for exactly this model, else the one for its provider. The first found is the only one asked, whatever it says."""
     provider, model = query.provider.lower(), query.model.lower()
     if not provider:
-        return RuleRow(scope, subject)
-    exact = rules.row(scope, subject, provider=f"{provider}/{model}")
-    return rules.row(scope, subject, provider=provider) if exact.is_empty else exact
+        return None
+    return rules.find(scope, subject, provider=f"{provider}/{model}") or rules.find(scope, subject, provider=provider)
 
 
 def _profile_of(own: RuleRow, general: RuleRow) -> Opinion | None:
@@ -118,9 +119,14 @@ def _profile_of(own: RuleRow, general: RuleRow) -> Opinion | None:
     return Opinion(PROFILES[row.profile], also=also.also_allow, source=f"profile `{row.profile}`", row=row.key, also_row=also.key)
 
 
-def _lists_of(row: RuleRow, query: PolicyQuery) -> Opinion | None:
-    if not row.allow and not row.deny:
-        return None
+def _without_limit(row: RuleRow | None) -> Opinion | None:
+    """A row that is asked and refuses nothing is named all the same: it may stand in the place of one that would."""
+    return Opinion(row=row.key) if row else None
+
+
+def _lists_of(row: RuleRow | None, query: PolicyQuery) -> Opinion | None:
+    if row is None or not (row.allow or row.deny):
+        return _without_limit(row)
     if only_plugins(row.allow, query.plugins):
         # Meant to add a plugin; taken at its word it would take every other tool away.
         return Opinion(deny=row.deny, row=row.key, ignored=True)

@@ -55,6 +55,11 @@ class PolicyQuery:
     sandboxed: bool = False
     plugins: tuple[str, ...] = ()  # ids of the enabled plugins and the names of their tools
 
+    @property
+    def model_words(self) -> str:
+        """As people write it: `openai/gpt-5`, or the provider alone."""
+        return "/".join(filter(None, (self.provider, self.model)))
+
     def about(self, tools: Iterable[ToolFacts]) -> "PolicyQuery":
         return replace(self, tools=tuple(tools))
 

@@ -79,7 +79,11 @@ class PolicyRules:
 
     def row(self, scope: str, subject: str = "", *, provider: str = "") -> RuleRow:
         """The row of that place; an empty one, which says nothing, where there is none."""
-        return self._by_place.get((scope, subject, provider, "", "", "")) or RuleRow(scope, subject, provider=provider)
+        return self.find(scope, subject, provider=provider) or RuleRow(scope, subject, provider=provider)
+
+    def find(self, scope: str, subject: str = "", *, provider: str = "") -> RuleRow | None:
+        """The same, None where there is none: one that is there and says nothing may still take another's place."""
+        return self._by_place.get((scope, subject, provider, "", "", ""))
 
     def group_row(self, channel: str, group: str, sender: str = "") -> RuleRow | None:
         return self._by_place.get((GROUP, "", "", channel, group, sender))

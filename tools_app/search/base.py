@@ -1,4 +1,4 @@
-"""What a search engine is to us. A new one is a class with `search` and an entry in tools_app.search.registry."""
+"""What a search engine is to us. A new one is a class with `search`, and comes by tools_app.search.registry or by a plugin."""
 
 import html
 import re

@@ -15,7 +15,7 @@ from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.routing.invocation import Invocation
 from sessions_app.keys import DEFAULT_AGENT
-from tools_app.policy.catalog import OPENCLAW, PROFILES
+from tools_app.policy.catalog import DEFAULT_PROFILE, OPENCLAW, PROFILES
 from tools_app.policy.query import ToolFacts
 from tools_app.registry import Registered, Registry
 from tools_app.sources import known_tools
@@ -116,7 +116,8 @@ async def effective(call: Call, params: ToSession) -> EffectiveAnswer:
 
 
 def _profile(seen: Effective) -> str:
-    return seen.rules.row("agent", seen.agent.slug).profile or seen.rules.row("global").profile
+    """The one that the first layer goes by."""
+    return seen.rules.row("agent", seen.agent.slug).profile or seen.rules.row("global").profile or DEFAULT_PROFILE
 
 
 def _notices(seen: Effective) -> list[str]:

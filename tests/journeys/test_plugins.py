@@ -1,0 +1,74 @@
+"""Plugins in a worker of its own process: their tools and hooks in real runs, and those that cannot be imported stop nothing."""
+
+import json
+
+import pytest
+
+from sessions_app import runs
+from sessions_app.models import Run
+from tests import processes
+from tests.plugin_maker import TOOLS, install
+from tests.policies import policy_restored
+from tests.workshop import calls_of, said_in
+from tools_app import policies
+from tools_app.models import Plugin
+from tools_app.plugins import IMPORT_SECONDS
+
+HOOK = """
+from tools_app.hooks import HookAnswer
+
+
+def no_secrets(call):
+    return HookAnswer(block="no secrets") if call.arguments.get("word") == "secret" else None
+
+
+before_tool_call = [no_secrets]
+"""
+# Longer than any wait of ours: what hangs at its import hangs for good.
+HANGS = "import time\ntime.sleep(3600)\ntools = []\n"
+EXITS = "raise SystemExit('this machine is not good enough')\n"
+
+
+@pytest.fixture
+def installed(tmp_path, database):
+    """Four plugins, all switched on before anything starts."""
+    plugins = {"echo": TOOLS.format(tool="echo_word"), "guard": HOOK, "exits": EXITS, "hangs": HANGS}
+    with policy_restored():
+        policies.save_policy(scope="agent", subject="main", profile="full")
+        for name, code in plugins.items():
+            install(tmp_path, name, code)
+            Plugin.objects.create(name=name, enabled=True)
+        yield tmp_path
+
+
+async def test_tools_and_hooks_of_plugins_work_and_a_broken_one_stops_no_worker(
+    stack, installed, user, session_of, eventually, monkeypatch
+):
+    session = session_of(user)
+    monkeypatch.setattr(processes, "PATIENCE", 60.0 + IMPORT_SECONDS)  # a worker waits that long before it does without one
+    stack(env={"PYTHONPATH": str(installed)})  # ready, so the worker has registered in spite of the two that cannot be imported
+
+    async def say(word: str) -> Run:
+        prompt = f"[[tool=echo_word args={json.dumps({'word': word})}]] [[text=done]]"
+        accepted = runs.accept_run(user=user, session=session, run_id=f"say {word}", prompt=prompt)
+        return await eventually(lambda: Run.objects.filter(pk=accepted.pk, status__in=Run.ENDED).first(), seconds=60)
+
+    # As long as an import goes on it may turn out to have hooks: the run is served, and no tool runs unlooked at.
+    early = await say("early")
+    assert (early.status, said_in(early)[-1]) == ("completed", ("assistant", "done"))
+    (blocked,) = calls_of(early)
+    assert blocked.result["details"] == {"code": "blocked_by_hook", "plugin": "hangs"}
+    assert "its import has not ended yet" in said_in(early)[2][1]
+
+    Plugin.objects.filter(name="hangs").update(enabled=False)
+    said = await say("hello")
+    assert [(call.name, call.status) for call in calls_of(said)] == [("echo_word", "finished")]
+    assert said_in(said)[2] == ("toolResult", "echo_word says hello")
+    secret = await say("secret")
+    assert secret.status == "completed"
+    assert "plugin guard does not let this call through: no secrets" in said_in(secret)[2][1]
+
+    told = await eventually(lambda: (row := Plugin.objects.get(name="exits")).error and row)
+    assert told.error == "SystemExit: this machine is not good enough"
+    assert (told.package, Plugin.objects.get(name="echo").tools) == ("clawsite-exits", ["echo_word"])
+    assert Plugin.objects.get(name="guard").has_hooks
