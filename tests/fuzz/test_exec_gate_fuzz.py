@@ -1,0 +1,95 @@
+"""The gate against bash: what is allowed runs nothing but what is on the allowlist. CLAWSITE_FUZZ_LINES and _SEED say how much."""
+
+import asyncio
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import oracle
+from tests.fuzz.grammar import GOOD, WORDS_OF_GOOD, Lines
+from tools_app.execution import examine, gate, syntax
+from tools_app.execution.terms import AllowEntry, Executable, GateRules, Place
+
+COUNT = int(os.environ.get("CLAWSITE_FUZZ_LINES", "1500"))
+SEED = int(os.environ.get("CLAWSITE_FUZZ_SEED", "0")) or secrets.randbits(32)
+ALLOWED = frozenset(GOOD) | frozenset(WORDS_OF_GOOD)
+RULES = GateRules("allowlist", "on-miss", tuple(AllowEntry(name) for name in sorted(ALLOWED)))
+# bash runs xx in each of them, and the parsers do not see it: found by earlier rounds, each of another kind.
+KNOWN_MISSES = (
+    "aa # note \\\nxx",
+    'aa "$\\\n(xx)"',
+    "aa ${v:-$\\\n(xx)}",
+    "cat <<E\nx\\\nE\nE\nxx",
+)
+
+pytestmark = pytest.mark.skipif(bool(oracle.trouble()), reason=f"no sandbox for bash here: {oracle.trouble()}")
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A directory with some names in it, and an allowlist whose programs need not be installed."""
+    folder = tmp_path / "files"
+    (folder / "src").mkdir(parents=True)
+    for name in ("xx", "f.txt", "a b", "--yy", "a.py"):
+        (folder / name).write_text("text\n")
+
+    def find(name, cwds, place):
+        return Executable(name, f"/programs/{name}", f"/programs/{name}", "", bare=name) if name in ALLOWED else None
+
+    monkeypatch.setattr(examine, "find_executable", find)
+    monkeypatch.setattr(syntax, "SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    monkeypatch.setattr(gate, "_parsed", type(gate._parsed)())
+    return folder
+
+
+async def allowed_of(lines: list[str], files: Path) -> list[str]:
+    place = Place(files, (files,), ())
+    turns = asyncio.Semaphore(4)
+
+    async def is_allowed(line: str) -> bool:
+        async with turns:
+            return gate.judge(await gate.analyse(line, place), RULES).effect == "allow"
+
+    answers = await asyncio.gather(*(is_allowed(line) for line in lines))
+    return [line for line, answer in zip(lines, answers, strict=True) if answer]
+
+
+async def missed(lines: list[str], files: Path, scratch: Path) -> tuple[int, int, list[tuple[str, set[str]]]]:
+    """How many lines were allowed, how many of these ran anything, and those that ran what is not on the allowlist."""
+    allowed = await allowed_of(lines, files)
+    ran = await asyncio.to_thread(oracle.what_ran, allowed, files, scratch)
+    wrong = [(line, names - ALLOWED) for line, names in zip(allowed, ran, strict=True) if names - ALLOWED]
+    return len(allowed), sum(map(bool, ran)), wrong
+
+
+@pytest.mark.timeout(3600)
+async def test_what_is_allowed_runs_only_what_is_allowlisted(files, tmp_path):
+    grammar = Lines(SEED)
+    lines = [grammar.line() for _ in range(COUNT)]
+    allowed, ran, wrong = await missed(lines, files, tmp_path)
+    print(f"CLAWSITE_FUZZ_SEED={SEED}: {COUNT} lines, {allowed} allowed, {ran} of them ran something, {len(wrong)} misses")
+    assert not wrong, f"CLAWSITE_FUZZ_SEED={SEED}: {wrong[:5]!r}"
+    # A gate that allows nothing, or an oracle that sees nothing, would pass the line above.
+    assert allowed > COUNT / 20 and ran > allowed / 2, f"CLAWSITE_FUZZ_SEED={SEED}: {allowed} allowed, {ran} ran"
+
+
+async def test_known_misses_of_the_parsers_are_asked_about(files):
+    assert await allowed_of(list(KNOWN_MISSES), files) == []
+
+
+async def test_without_the_filter_before_the_parsers_the_fuzz_finds_what_they_miss(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "spelling_doubts", lambda line: ())
+    _, _, wrong = await missed(list(KNOWN_MISSES), files, tmp_path)
+    assert wrong
+
+
+async def test_without_the_list_of_node_types_the_fuzz_finds_commands_in_substitutions(files, tmp_path, monkeypatch):
+    from tools_app.execution import walk
+    from tools_app.execution.second_opinion import Opinion
+
+    monkeypatch.setattr(walk.Walker, "part", lambda self, node: None)
+    monkeypatch.setattr(gate, "second_opinion", lambda line: Opinion())
+    _, _, wrong = await missed(["aa $(xx)", 'aa "$(xx)"', "aa ${v:-$(xx)}"], files, tmp_path)
+    assert len(wrong) == 3

@@ -1,0 +1,42 @@
+"""What the tests of the exec gate share: a workspace, an allowlist whose programs need not be installed, and one short question."""
+
+import os
+from pathlib import Path
+
+from tools_app.execution import examine, gate, syntax
+from tools_app.execution.resolve import find_executable
+from tools_app.execution.terms import AllowEntry, Executable, GateRules, Place, names
+
+SEARCH = tuple(Path(each) for each in ("/usr/local/bin", "/usr/bin", "/bin"))
+ALLOWED = sorted(
+    names(
+        """ls cat grep egrep head tail wc sort uniq find xargs sed awk tar git echo cut tr diff env python3 node npm make pytest cp
+        mv rm mkdir touch tee timeout nice nohup date du stat file basename dirname rg jq curl cargo go pip ln chmod test printf
+        which sleep gzip zip rsync docker bash sh busybox perl ruby ssh vim less flock stdbuf dd gcc comm paste nl od bc"""
+    )
+)
+
+
+def make_place(tmp_path, monkeypatch):
+    """A workspace. Bare names on the list are found and trusted; paths are looked up for real."""
+    workspace = tmp_path / "workspace"
+    (workspace / "src").mkdir(parents=True)
+    (workspace / "build").mkdir()
+    for name in ("f", "a.py", "b.py", "notes.txt", "src/main.py", "Makefile"):
+        (workspace / name).write_text("text\n")
+
+    def find(name, cwds, place):
+        if "/" in name:
+            return find_executable(name, cwds, place)
+        return Executable(name, f"/programs/{name}", f"/programs/{name}", "1:2:3:4", bare=name) if name in ALLOWED else None
+
+    monkeypatch.setattr(examine, "find_executable", find)
+    monkeypatch.setattr(syntax, "SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    return Place(Path(os.path.realpath(workspace)), (Path(os.path.realpath(workspace)),), SEARCH)
+
+
+ALL = GateRules("allowlist", "on-miss", tuple(AllowEntry(name) for name in ALLOWED))
+
+
+async def verdict(line, place, rules=ALL):
+    return gate.judge(await gate.analyse(line, place), rules)

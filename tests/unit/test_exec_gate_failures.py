@@ -1,0 +1,130 @@
+"""When the gate itself cannot do its work: it asks, or denies where nobody may be asked. It never allows."""
+
+import asyncio
+import os
+import stat
+
+import pytest
+
+from tests.unit.exec_gate import ALL, make_place, verdict
+from tools_app.execution import examine, gate, second_opinion, syntax
+from tools_app.execution.terms import GateRules
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "_parsed", type(gate._parsed)())
+    return make_place(tmp_path, monkeypatch)
+
+
+def shfmt_is(monkeypatch, tmp_path, script):
+    """Another program in its place."""
+    program = tmp_path / "shfmt"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(syntax, "shfmt", lambda: str(program))
+
+
+def still_runs(noted):
+    """Whether the process whose number is noted there is alive; one that did not come as far as noting it is not."""
+    return noted.exists() and os.path.exists(f"/proc/{noted.read_text().strip() or 'none'}")
+
+
+async def asks_and_is_unread(place):
+    judged = await verdict("ls -la", place)
+    off = gate.judge(judged.analysis, GateRules("allowlist", "off", ALL.allow))
+    full = gate.judge(judged.analysis, GateRules("full", "off"))
+    return (judged.effect, off.effect, full.effect) == ("ask", "deny", "deny") and judged.analysis.unread
+
+
+async def test_without_the_parser_everything_asks(place, monkeypatch):
+    monkeypatch.setattr(syntax, "shfmt", lambda: None)
+    assert await asks_and_is_unread(place)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exit 3",
+        "exit 0",
+        "echo '{}'",
+        "echo '[]'",
+        "echo null",
+        "kill -9 $$",
+        "echo no; exit 2",
+        "printf '%0200000d' 0 | tr 0 '['",
+        'echo \'{"Type": "File"\'',
+    ],
+)
+async def test_a_parser_that_answers_nonsense_is_not_believed(place, monkeypatch, tmp_path, script):
+    shfmt_is(monkeypatch, tmp_path, f"cat >/dev/null; {script}")
+    assert await asks_and_is_unread(place)
+
+
+async def test_a_parser_that_takes_too_long_is_ended(place, monkeypatch, tmp_path):
+    monkeypatch.setattr(syntax, "SECONDS", 0.2)
+    shfmt_is(monkeypatch, tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60")
+    assert await asks_and_is_unread(place)
+    assert not still_runs(tmp_path / "pid")
+
+
+async def test_a_fault_in_the_analysis_asks(place, monkeypatch):
+    def broken(*arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(examine, "walk", broken)
+    assert await asks_and_is_unread(place)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["(" * 5000 + "ls" + ")" * 5000, "{ " * 2000 + "ls" + "; }" * 2000, "! " * 5000 + "ls", "ls " + "${x:-" * 2000 + "}" * 2000],
+)
+async def test_what_is_nested_without_end_is_not_allowed(place, line):
+    assert (await verdict(line, place)).effect != "allow"
+
+
+async def test_what_the_second_parser_cannot_read_asks(place, monkeypatch):
+    monkeypatch.setattr(gate, "second_opinion", lambda line: second_opinion.Opinion(trouble="it cannot tell"))
+    assert (await verdict("ls", place)).effect == "ask"
+
+
+async def test_what_only_the_second_parser_sees_asks(place, monkeypatch):
+    monkeypatch.setattr(gate, "second_opinion", lambda line: second_opinion.Opinion(frozenset({"ls", "evil"})))
+    assert (await verdict("ls", place)).effect == "ask"
+
+
+async def test_new_syntax_of_a_later_parser_asks(place, monkeypatch):
+    async def parse(line):
+        tree = await original(line)
+        tree["Stmts"][0]["Surprise"] = True
+        return tree
+
+    original = syntax.parse
+    monkeypatch.setattr(gate, "parse", parse)
+    assert (await verdict("ls", place)).effect == "ask"
+
+
+async def test_the_loop_goes_on_while_a_line_is_analysed(place, monkeypatch, tmp_path):
+    """The stand-in waits for a file that only this loop makes: an analysis that blocked it would never end."""
+    shfmt_is(monkeypatch, tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 3")
+    analysis = asyncio.create_task(gate.analyse("ls", place))
+    await asyncio.sleep(0.05)
+    (tmp_path / "go").touch()
+    assert (await analysis).unread
+
+
+async def test_a_line_is_read_once_and_the_number_of_kept_ones_is_bounded(place, monkeypatch):
+    read = []
+
+    async def parse(line):
+        read.append(line)
+        return await original(line)
+
+    original = syntax.parse
+    monkeypatch.setattr(gate, "parse", parse)
+    monkeypatch.setattr(gate, "MOST_KEPT", 2)
+    for line in ("ls", "ls", "ls -l", "ls", "ls -a", "ls -l"):
+        await verdict(line, place)
+    assert read == ["ls", "ls -l", "ls -a", "ls -l"]
+    assert len(gate._parsed) == 2

@@ -1,0 +1,182 @@
+"""What the files of a repository let git start: settings, hooks, and repositories inside it."""
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from tests.approvals import plan_of
+from tests.unit.exec_gate import make_place, verdict
+from tools_app.execution import git_repository, planning
+from tools_app.execution.environment import build_environment, environment_hash
+from tools_app.execution.gate import analyse, fingerprint, narrow_entry
+from tools_app.execution.plan import ExecPlan
+from tools_app.execution.terms import GateRules, Reason
+
+PLAIN = """[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+[user]
+\tname = "Ada \\"the first\\""
+[remote "origin"]
+\turl = https://example.com/x
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+[branch "main"]
+\tremote = origin
+\tmerge = refs/heads/main
+"""
+ORDINARY = "git status && git diff && git add -A && git commit -m x && git log --oneline && git fetch && git branch -a && git gc"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    place = make_place(tmp_path, monkeypatch)
+    (place.cwd / ".git" / "hooks").mkdir(parents=True)
+    (place.cwd / ".git" / "config").write_text(PLAIN)
+    return place
+
+
+def add_hook(place, name):
+    hook = place.cwd / ".git" / "hooks" / name
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+
+
+async def test_an_ordinary_repository_asks_nothing(place):
+    add_hook(place, "post-index-change.sample")
+    assert (await verdict(ORDINARY, place)).effect == "allow"
+    (place.cwd / ".git" / "config").write_bytes(PLAIN.replace("\n", "\r\n").encode())
+    assert (await verdict(ORDINARY, place)).effect == "allow"
+
+
+@pytest.mark.parametrize("hook", ["post-index-change", "reference-transaction", "pre-auto-gc"])
+async def test_hooks_that_run_for_nearly_everything_are_always_looked_for(place, hook):
+    add_hook(place, hook)
+    for line in ("git status", "git add f", "git diff", "git branch new", "git fetch", "git gc", "git -C src rm f"):
+        assert (await verdict(line, place)).effect == "ask", line
+    assert (await verdict("git --version", place)).effect == "allow"
+
+
+async def test_without_their_names_such_hooks_would_run_unasked(place, monkeypatch):
+    add_hook(place, "post-index-change")
+    monkeypatch.setattr(git_repository, "NEARLY_ALWAYS", frozenset())
+    assert (await verdict("git add f", place)).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "[core]\nhooksPath = elsewhere",
+        "[core]\nalternateRefsCommand = evil",
+        "[core]\neditor = evil",
+        "[core]\nworktree = /",
+        "[gc]\nrecentObjectsHook = evil",
+        '[hook "x"]\ncommand = evil',
+        '[gpg "ssh"]\ndefaultKeyCommand = evil',
+        "[sequence]\neditor = evil",
+        '[trailer "x"]\ncmd = evil',
+        '[mergetool "x"]\ncmd = evil',
+        "[alias]\nwhatchanged = !evil",
+        # Ways to write it that another reader than git may misunderstand.
+        "[user][core]fsmonitor = evil",
+        "# a comment \\\n[core]\nfsmonitor = evil",
+        "[core]\nx = a\\\n[user]\nfsmonitor = evil",
+        "[core]\n# \r[user]\nfsmonitor = evil",
+        "[core]\n# \u2028[user]\nfsmonitor = evil",
+        "\ufeff[core]\nfsmonitor = evil",
+    ],
+)
+async def test_settings_that_name_a_program_ask(place, setting):
+    (place.cwd / ".git" / "config").write_bytes(setting.encode())
+    assert (await verdict("git status", place)).effect == "ask"
+
+
+async def test_a_directory_that_git_passes_over_hides_nothing(place):
+    (place.cwd / "src" / ".git").mkdir()
+    (place.cwd / ".git" / "config").write_text("[core]\nfsmonitor = evil")
+    assert (await verdict("git -C src status", place)).effect == "ask"
+
+
+@pytest.mark.parametrize("made", [".gitmodules", ".git/modules/x/config"])
+async def test_repositories_inside_ask_unless_they_are_ignored(place, made):
+    (place.cwd / made).parent.mkdir(parents=True, exist_ok=True)
+    (place.cwd / made).write_text("")
+    for line in (
+        "git status",
+        "git diff",
+        "git status -- --ignore-submodules=all",
+        "git status --ignore-submodules=all --ignore-submodules=none",
+    ):
+        assert (await verdict(line, place)).effect == "ask", line
+    assert (await verdict("git status --ignore-submodules=all", place)).effect == "allow"
+
+
+async def test_a_repository_in_the_index_is_one_inside_too(place):
+    def git(*words):
+        subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.templateDir=", *words], check=True, cwd=place.cwd
+        )
+
+    (place.cwd / ".git" / "hooks").rmdir()
+    git("init", "-q", ".")
+    git("add", "f", "src")
+    assert (await verdict("git status", place)).effect == "allow"
+    git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},build")
+    assert (await verdict("git status", place)).effect == "ask"
+
+
+async def test_a_rebase_under_way_is_not_taken_further_unasked(place):
+    assert (await verdict("git rebase --skip", place)).effect == "ask"
+
+
+async def test_a_stored_shape_does_not_lift_what_the_files_say(place):
+    line = "git push origin main"
+    stored = narrow_entry(await analyse(line, place))
+    given = GateRules("allowlist", "on-miss", stored)
+    assert (await verdict(line, place, given)).effect == "allow"
+    add_hook(place, "pre-push")
+    assert (await verdict(line, place, given)).effect == "ask"
+    assert isinstance(narrow_entry(await analyse(line, place)), Reason)
+
+
+async def test_a_stored_shape_does_not_lift_a_link_to_another_place(place):
+    line = "cp f /elsewhere/x"
+    given = GateRules("allowlist", "on-miss", narrow_entry(await analyse(line, place)))
+    assert (await verdict(line, place, given)).effect == "allow"  # these words a person has seen
+    line = "cp f out/x"
+    given = GateRules("allowlist", "on-miss", narrow_entry(await analyse(line, place)))
+    assert (await verdict(line, place, given)).effect == "allow"
+    (place.cwd / "out").symlink_to("/etc")
+    assert (await verdict(line, place, given)).effect == "ask"
+    assert isinstance(narrow_entry(await analyse(line, place)), Reason)
+
+
+async def test_the_fingerprint_changes_with_the_files_that_the_findings_come_from(place):
+    before = fingerprint(await analyse("git status", place))
+    assert before == fingerprint(await analyse("git status", place))
+    (place.cwd / ".git" / "config").write_text("[core]\nfsmonitor = evil")
+    assert fingerprint(await analyse("git status", place)) != before
+
+
+async def test_settings_written_after_the_decision_are_noticed_at_the_start(place, monkeypatch):
+    monkeypatch.setattr(planning, "SEARCH", tuple(str(each) for each in place.search))
+    line, here = "git status", str(place.cwd)
+    analysis = await analyse(line, place)
+    plan = plan_of(None, line, call="1", cwd=here, workspace=here, level=0, executables=analysis.executables)
+    plan = replace(plan, environment_hash=environment_hash(build_environment(planning.sandbox_of(plan).home)))
+    looked_at = replace(plan, analysis_hash=fingerprint(analysis))
+    assert await planning.what_changed(looked_at) == ""
+    (place.cwd / ".git" / "config").write_text("[core]\nfsmonitor = evil")
+    assert await planning.what_changed(looked_at) == "what the gate found about it"
+    assert await planning.what_changed(plan) == ""  # without the fingerprint nobody would notice
+
+
+def test_a_plan_from_before_there_were_fingerprints_is_read_and_keeps_its_hash():
+    plan = plan_of(None, "git status", call="1")
+    stored = plan.to_json()
+    assert "analysis_hash" not in stored
+    assert ExecPlan.from_json(stored).hash == plan.hash
+    looked_at = replace(plan, analysis_hash="1" * 64)
+    assert ExecPlan.from_json(looked_at.to_json()) == looked_at
+    assert looked_at.hash != plan.hash

@@ -1,0 +1,62 @@
+"""Many command lines at the exec gate: ordinary ones pass without a question, hostile ones never pass.
+
+A table is one test: a thousand tests of 8 ms each would spend most of their time on being tests.
+"""
+
+import asyncio
+
+import pytest
+
+from tests.unit.exec_gate import ALL, make_place, verdict
+from tests.unit.exec_gate_hostile import DANGEROUS, HOSTILE
+from tests.unit.exec_gate_ordinary import ORDINARY
+from tools_app.execution.terms import GateRules
+
+FULL = GateRules("full", "off")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    return make_place(tmp_path, monkeypatch)
+
+
+async def judgements(lines, place, rules=ALL):
+    turns = asyncio.Semaphore(4)
+
+    async def one(line):
+        async with turns:
+            return await verdict(line, place, rules)
+
+    return dict(zip(lines, await asyncio.gather(*map(one, lines)), strict=True))
+
+
+async def test_ordinary_lines_are_allowed(place):
+    asked = {
+        line: [each.words for each in found.reasons] for line, found in (await judgements(ORDINARY, place)).items() if found.reasons
+    }
+    assert asked == {}
+
+
+async def test_hostile_lines_are_not_allowed_and_it_says_why(place):
+    judged = await judgements(HOSTILE, place)
+    assert [line for line, found in judged.items() if found.effect == "allow"] == []
+    assert [
+        line for line, found in judged.items() if not all(each.code and each.words for each in found.reasons) or not found.reasons
+    ] == []
+    # They are asked about for what they do, not because the analysis broke down.
+    assert [line for line, found in judged.items() if found.analysis.unread] == []
+
+
+async def test_dangerous_lines_are_denied_whatever_the_rules_are(place):
+    judged = await judgements(DANGEROUS, place, FULL)
+    assert [line for line, found in judged.items() if found.effect != "deny"] == []
+
+
+async def test_the_blocklist_does_not_speak_of_ordinary_lines(place):
+    judged = await judgements(ORDINARY, place, FULL)
+    assert [line for line, found in judged.items() if found.effect != "allow"] == []
+
+
+def test_the_tables_are_as_long_as_promised():
+    assert len(set(ORDINARY)) >= 80
+    assert len(set(HOSTILE)) >= 150

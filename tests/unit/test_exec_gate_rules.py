@@ -1,0 +1,208 @@
+"""From an analysis and the rules to allow, ask or deny; and what "allow always" would store."""
+
+import subprocess
+
+import pytest
+
+from tests.unit.exec_gate import ALL, make_place, verdict
+from tools_app.execution.environment import build_environment
+from tools_app.execution.gate import analyse, judge, narrow_entry
+from tools_app.execution.terms import AllowEntry, GateRules, Reason
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    return make_place(tmp_path, monkeypatch)
+
+
+def rules(security="allowlist", ask="on-miss", *allow):
+    return GateRules(security, ask, tuple(each if isinstance(each, AllowEntry) else AllowEntry(each) for each in allow))
+
+
+@pytest.mark.parametrize(
+    ("security", "ask", "known", "unknown", "dangerous"),
+    [
+        ("deny", "off", "deny", "deny", "deny"),
+        ("deny", "always", "deny", "deny", "deny"),
+        ("allowlist", "off", "allow", "deny", "deny"),
+        ("allowlist", "on-miss", "allow", "ask", "deny"),
+        ("allowlist", "always", "ask", "ask", "deny"),
+        ("full", "off", "allow", "allow", "deny"),
+        ("full", "on-miss", "allow", "allow", "deny"),
+        ("full", "always", "ask", "ask", "deny"),
+    ],
+)
+async def test_the_table_of_security_and_ask(place, security, ask, known, unknown, dangerous):
+    given = rules(security, ask, "ls")
+    assert (await verdict("ls -la", place, given)).effect == known
+    assert (await verdict("ls; cat f", place, given)).effect == unknown
+    assert (await verdict("rm -rf /", place, given)).effect == dangerous
+
+
+@pytest.mark.parametrize("line", ["ls\x00", "ls \u202e", "", "ls '", "if then"])
+async def test_bad_bytes_and_what_cannot_be_read_are_denied_even_with_full(place, line):
+    assert (await verdict(line, place, rules("full", "off"))).effect == "deny"
+
+
+async def test_a_reason_names_the_part_that_asks(place):
+    judged = await verdict("ls | frobnicate > /etc/x", place)
+    assert {reason.code for reason in judged.reasons} == {"write", "not-found"}
+    assert any("frobnicate" in reason.words for reason in judged.reasons)
+    assert any("/etc/x" in reason.words for reason in judged.reasons)
+
+
+async def test_the_limit_of_bytes_and_of_commands(place):
+    assert (await verdict("echo " + "a" * 16_379, place)).effect == "allow"
+    too_long = await verdict("echo " + "a" * 16_380, place)
+    assert (too_long.effect, too_long.reasons[0].code) == ("deny", "size")
+    assert (await verdict("ls;" * 200, place)).effect == "allow"
+    too_many = await verdict("ls;" * 201, place)
+    assert (too_many.effect, too_many.reasons[0].code) == ("ask", "too-many")
+
+
+async def test_argv_is_there_for_one_literal_command_only(place):
+    assert (await analyse("grep -n 'a b' f", place)).argv == ("grep", "-n", "a b", "f")
+    for line in (
+        "grep $x f",
+        "grep a *",
+        "grep a f | wc",
+        "grep a f > out",
+        "LANG=C grep a f",
+        "! grep a f",
+        "grep a f &",
+        "echo a",
+        "(grep a f)",
+    ):
+        assert (await analyse(line, place)).argv is None, line
+
+
+async def test_parts_are_counted_in_characters(place):
+    line = "echo 'ä€😀' | grep é > out.txt"
+    analysis = await analyse(line, place)
+    texts = {line[part.begin : part.end]: part.kind for part in analysis.parts}
+    assert texts == {"echo": "builtin", "'ä€😀'": "argument", "grep": "program", "é": "argument", "> out.txt": "redirect"}
+    assert analysis.writes == ("out.txt",)
+
+
+async def test_allow_always_stores_the_file_and_exactly_these_arguments(place):
+    stored = narrow_entry(await analyse("make test && git push origin main", place))
+    assert stored == (AllowEntry("/programs/make", ("test",)), AllowEntry("/programs/git", ("push", "origin", "main")))
+    given = rules("allowlist", "on-miss", *stored)
+    assert (await verdict("git push origin main && make test", place, given)).effect == "allow"
+    for line in ("make deploy", "make", "make test SHELL=evil", "git push origin other", "git push", "make test; cat f"):
+        assert (await verdict(line, place, given)).effect == "ask", line
+
+
+async def test_a_stored_shape_lifts_the_argument_rule_but_not_what_the_line_does(place):
+    given = rules("allowlist", "on-miss", *narrow_entry(await analyse("make CC=clang test", place)))
+    assert (await verdict("make CC=clang test", place, given)).effect == "allow"
+    assert (await verdict("make CC=clang test > /etc/x", place, given)).effect == "ask"
+    assert (await verdict("PATH=/tmp make CC=clang test", place, given)).effect == "ask"
+
+
+async def test_of_a_program_that_only_reads_the_operands_are_open(place):
+    given = rules("allowlist", "on-miss", *narrow_entry(await analyse("grep -n foo f", place)))
+    assert (await verdict("grep -n bar notes.txt", place, given)).effect == "allow"
+    assert (await verdict("grep -rn bar notes.txt", place, given)).effect == "ask"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash f",
+        "sh -c ls",
+        "python3 script.py",
+        "env ls",
+        "timeout 5 ls",
+        "find . -name x",
+        "ls | xargs wc",
+        "busybox ls",
+        "node a.js",
+        "ls $(id)",
+        "ls; evil",
+        "rm $x",
+        "rm -rf /",
+        "echo hi",
+        "./script.sh",
+        "sudo ls",
+        "perl f",
+    ],
+)
+async def test_allow_always_is_not_offered_for_what_could_be_anything(place, line):
+    assert isinstance(narrow_entry(await analyse(line, place)), Reason)
+
+
+async def test_in_a_sandbox_the_workspace_has_another_name(place):
+    from dataclasses import replace
+    from pathlib import Path
+
+    inside = replace(place, mounted_as=Path("/workspace"))
+    assert (await verdict("echo x > /workspace/src/y", inside)).effect == "allow"
+    assert (await verdict("cd /workspace/src && echo x > y", inside)).effect == "allow"
+    assert (await verdict("echo x > /workspace/../etc/y", inside)).effect == "ask"
+    assert (await verdict("echo x > /workspace2/y", inside)).effect == "ask"
+
+
+async def test_the_settings_and_hooks_of_a_repository_are_looked_at(place):
+    repository = place.cwd / ".git"
+    (repository / "hooks").mkdir(parents=True)
+    (repository / "config").write_text('[core]\n\tbare = false\n[remote "origin"]\n\turl = https://example.com/x\n')
+    assert judge(await analyse("git status && git commit -m x", place), ALL).effect == "allow"
+    hook = repository / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    assert judge(await analyse("git commit -m x", place), ALL).effect == "ask"
+    assert judge(await analyse("git status", place), ALL).effect == "allow"
+    for setting in (
+        "[core]\nfsmonitor = evil",
+        "[core] fsMonitor=evil",
+        "[Core]\n\tPager = evil",
+        '[filter "x"]\nclean = evil',
+        "[include]\npath = x",
+        '[remote "origin"]\nurl = ext::sh',
+    ):
+        (repository / "config").write_text(setting)
+        assert judge(await analyse("git status", place), ALL).effect == "ask", setting
+
+
+async def test_a_link_out_of_the_workspace_is_followed_before_writing(place):
+    (place.cwd / "out").symlink_to("/etc")
+    assert (await verdict("echo x > out/y", place)).effect == "ask"
+    assert (await verdict("cd out && echo x > y", place)).effect == "ask"
+    assert (await verdict("rm -rf out/y", place)).effect == "ask"
+
+
+async def test_a_file_that_looks_like_an_option_makes_a_glob_ask(place):
+    assert (await verdict("sort *", place)).effect == "allow"
+    (place.cwd / "--compress-program=evil").write_text("")
+    assert (await verdict("sort *", place)).effect == "ask"
+    assert (await verdict("sort ./*", place)).effect == "allow"
+    assert (await verdict("wc -l *", place)).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ("curl -s https://example.com/x", ".curlrc"),
+        ("curl -s https://example.com/x", ".config/curlrc"),
+        ("rsync -a src build", ".popt"),
+    ],
+)
+async def test_settings_in_a_home_that_the_agent_writes_ask(place, monkeypatch, line, settings):
+    monkeypatch.setattr("tools_app.execution.calls.SHARED_HOME", "/nonexistent")
+    assert (await verdict(line, place)).effect == "allow"
+    assert (await verdict(f"mkdir -p .config && echo x > {settings} && {line}", place)).effect == "ask"
+    (place.cwd / ".config").mkdir()
+    (place.cwd / settings).write_text("")
+    assert (await verdict(line, place)).effect == "ask"
+
+
+def test_git_follows_no_settings_of_the_home(tmp_path):
+    (tmp_path / ".gitconfig").write_text("[alias]\n\tpwn = !echo followed\n")
+    env = build_environment(tmp_path)
+    tried = subprocess.run(["git", "pwn"], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert tried.returncode
+    assert "followed" not in tried.stdout
+    del env["GIT_CONFIG_GLOBAL"]
+    tried = subprocess.run(["git", "pwn"], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert tried.stdout == "followed\n"

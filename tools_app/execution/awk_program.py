@@ -1,0 +1,42 @@
+"""Reads an awk program far enough to know that it runs no program and writes no file. Pure. What it does not know is unsafe."""
+
+import re
+
+RISKY = re.compile(r"\bsystem\b|\bgetline\b|@|(?<!\|)\|(?!\|)|\|&")
+PRINTS_INTO = re.compile(r"\bprintf?\b[^{};\n]*>")
+BEFORE_REGEX = "(,~!&|{;\n"
+
+
+def is_harmless(program: str) -> bool:
+    if "\\\n" in program:
+        return False  # a joined line may make a division of what looks like the beginning of a pattern
+    if not RISKY.search(program) and ">" not in program:
+        return True
+    code = _without_texts(program)
+    return code is not None and not RISKY.search(code) and not PRINTS_INTO.search(code)
+
+
+def _without_texts(program: str) -> str | None:
+    """The program without strings, patterns and comments; None when it is not certain where one ends."""
+    code: list[str] = []
+    at, last = 0, "\n"
+    while at < len(program):
+        character = program[at]
+        if character == '"' or (character == "/" and last in BEFORE_REGEX):
+            end = re.compile(rf"(?:[^{character}\\\n]|\\.)*{character}").match(program, at + 1)
+            if not end or (character == "/" and "[" in end[0]):
+                return None
+            at, last = end.end(), "x"
+            code.append(" 0 ")
+            continue
+        if character == "#":
+            end_of_line = program.find("\n", at)
+            at = len(program) if end_of_line == -1 else end_of_line
+            continue
+        if character == "/":
+            return None  # a division, or a pattern in a place we do not know
+        code.append(character)
+        if character not in " \t":
+            last = character
+        at += 1
+    return "".join(code)

@@ -1,0 +1,129 @@
+"""Which rule belongs to which program, by the name it is called with and by the name of its file. Lists that a person can read."""
+
+import re
+
+from tools_app.execution import rules_code, rules_files, rules_git, rules_network, unwrap
+from tools_app.execution.calls import Call
+from tools_app.execution.rules_code import INTERPRETERS, Rule
+from tools_app.execution.terms import names
+
+SHELLS = names("bash sh dash zsh ksh mksh fish csh tcsh ash rbash yash elvish nu pwsh powershell xonsh")
+MULTI_CALL = names("busybox toybox sbase-box ubase-box coreutils toolbox")
+# These start the program in their arguments, and more of them are known than are understood.
+WRAPPERS = frozenset(unwrap.SIMPLE) | names("""env xargs find sudo doas su runuser pkexec chroot unshare nsenter setpriv time
+    strace ltrace gdb valgrind perf watch
+    script parallel chrt taskset numactl prlimit systemd-run start-stop-daemon daemonize run-parts unbuffer rlwrap
+    faketime fakeroot proot firejail bwrap ssh mosh entr inotifywait dbus-run-session xvfb-run setarch linux32 linux64
+    i386 x86_64 catchsegv choom flatpak tini dumb-init gosu su-exec ld.so ld-linux.so ld-linux-x86-64.so nsexec
+    with-contenv cgexec torsocks torify proxychains proxychains4 ccache distcc sccache npx pnpx bunx uvx pipx direnv asdf
+    mise nix-shell nix conda mamba poetry pipenv hatch pdm rye tox nox hyperfine expect at batch
+    deno bun java ghc dc""")
+# They can start other programs or change the system, and nothing about their arguments is on a list yet.
+LOOKED_AT = names("""vi vim nvim view ex ed emacs emacsclient nano pico micro joe mcedit kak helix less more most pg man info
+    lesspipe w3m
+    lynx links elinks ftp lftp telnet nc ncat netcat socat ssh scp sftp ssh-keygen ssh-add ssh-agent mosh tmux screen
+    byobu crontab at batch cron systemctl service initctl launchctl journalctl loginctl mount umount losetup kill killall
+    pkill skill mkfs fdisk parted apt apt-get aptitude dpkg dpkg-deb snap flatpak yum dnf rpm zypper pacman apk brew port
+    gem bundle rake cpan cpanm pear composer yarn pnpm npx pnpx corepack uv uvx poetry pipenv pipx hatch pdm conda mamba
+    tox nox pre-commit nix nix-shell guix mvn gradle gradlew ant sbt lein bazel cmake ctest ninja meson scons autoconf
+    automake libtool configure rustc rustup dotnet msbuild mono javac jshell jrunscript kotlinc swift swiftc ghci
+    stack cabal ocaml opam erl iex mix racket sbcl clisp gh glab hub svn hg cvs bzr fossil git-shell git-upload-pack
+    git-receive-pack sqlite3 psql mysql mariadb mongosh mongo redis-cli docker-compose podman buildah skopeo nerdctl ctr
+    kubectl helm k9s minikube kind terraform tofu ansible ansible-playbook puppet chef salt vagrant packer virsh
+    qemu-system-x86_64 aws gcloud az doctl heroku fly vercel netlify wrangler openssl gpg gpg2 age pass patch cpio pax ar
+    ld as objcopy install-info update-alternatives dmesg sysctl modprobe insmod rmmod ip ifconfig route iptables nft tc
+    tcpdump nmap wireshark tshark arp useradd userdel usermod groupadd passwd chpasswd chsh visudo login newgrp sg
+    xdg-open open gnome-open start code subl eog feh mpv vlc ffmpeg convert magick mogrify gs latex pdflatex xelatex
+    lualatex tex latexmk pandoc jupyter ipython celery gunicorn uvicorn flask django-admin rails rackup puma hexedit mc
+    ranger nnn fzf peco dialog whiptail zenity rofi dmenu ag ack csplit logrotate rename prename mmv mail sendmail mutt
+    msmtp wall write xterm gnome-terminal konsole reset stty chvt openvt agetty fuser lsof unlink mkfifo mknod m4 cpp yacc bison
+    flex lex gperf swig protoc perf bpftrace stap rr lldb claw""")
+READERS = names("""ls cat head tail wc grep egrep fgrep zgrep cut tr diff cmp comm file stat du df nl od hexdump strings basename
+    dirname
+    realpath readlink date id whoami uname printenv seq sleep md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum
+    cksum sum base64 base32 jq column paste join fold fmt expand unexpand rev tac nproc free uptime ps which zcat bzcat
+    xzcat zdiff numfmt factor echo printf pwd test [ true false tty groups arch locale getconf lscpu lsblk pgrep pidof who
+    users logname yes expr bc""")
+_RULES: dict[str, Rule] = {
+    "git": rules_git.git,
+    "sed": rules_files.sed,
+    "gsed": rules_files.sed,
+    "sort": rules_files.sort,
+    "rg": rules_files.ripgrep,
+    "tar": rules_files.tar,
+    "gtar": rules_files.tar,
+    "bsdtar": rules_files.tar,
+    "unzip": rules_files.unzip,
+    "dd": rules_files.dd,
+    "find": unwrap.find,
+    "gfind": unwrap.find,
+    "xargs": unwrap.xargs,
+    "env": unwrap.env,
+    "make": rules_code.make,
+    "gmake": rules_code.make,
+    "npm": rules_code.npm,
+    "pip": rules_code.pip,
+    "pytest": rules_code.pytest,
+    "py.test": rules_code.pytest,
+    "cargo": rules_code.subcommands,
+    "go": rules_code.subcommands,
+    "curl": rules_network.curl,
+    "wget": rules_network.wget,
+    "rsync": rules_network.rsync,
+    "docker": rules_network.docker,
+}
+_ALIKE: tuple[tuple[frozenset[str], Rule], ...] = (
+    (frozenset(unwrap.SIMPLE), unwrap.simple),
+    (names("awk gawk mawk nawk original-awk"), rules_files.awk),
+    (frozenset(rules_files.WRITERS), rules_files.writer),
+    (rules_files.PACKERS, rules_files.packer),
+    (names("gcc g++ cc c++ clang clang++"), rules_code.compiler),
+    (frozenset(INTERPRETERS), rules_code.interpreter),
+    (SHELLS, rules_code.shell),
+    (MULTI_CALL | (WRAPPERS - {"find", "xargs", "env"} - frozenset(unwrap.SIMPLE)) | LOOKED_AT, rules_code.version_only),
+)
+RULES: dict[str, Rule] = {name: rule for group, rule in reversed(_ALIKE) for name in group} | _RULES
+ALIASES = {"nodejs": "node"}
+VERSION = re.compile(r"[-.]?[0-9][0-9.]*$")
+
+
+def known_as(base: str) -> str:
+    """The name under which the lists know it: python3.11 is python, x86_64-linux-gnu-gcc-12 is gcc."""
+    base = ALIASES.get(base, base)
+    for name in (base, VERSION.sub("", base), VERSION.sub("", base.rpartition("-gnu-")[2])):
+        if name in RULES or name in READERS:
+            return name
+    return "ld.so" if base.startswith("ld-") and ".so" in base else base
+
+
+def apply_rules(call: Call, *bases: str) -> None:
+    """Judge the arguments by every name the program goes by: as it is called, and what its file is called."""
+    reads_only = True
+    applied: set[Rule] = set()
+    for name in sorted(meanings(*bases)):
+        rule = RULES.get(name)
+        if rule is None:
+            reads_only = reads_only and name in READERS
+        elif rule not in applied:
+            applied.add(rule)
+            call.name, call.reads_only = name, False
+            rule(call)
+            reads_only = reads_only and call.reads_only
+    call.reads_only = reads_only
+
+
+def meanings(*bases: str) -> frozenset[str]:
+    known = frozenset(map(known_as, bases))
+    # Many programs in one file go by the name they are called with: there ls is ls, whatever the file is called.
+    return known - MULTI_CALL or known
+
+
+def never_always(*bases: str) -> str:
+    """Why "allow always" is not offered for it; empty when it may be."""
+    for name in sorted(meanings(*bases)):
+        for group, what in ((SHELLS, "a shell"), (MULTI_CALL, "many programs in one"), (WRAPPERS, "a program that starts others")):
+            if name in group:
+                return f"{name} is {what}"
+        if name in INTERPRETERS:
+            return f"{name} is an interpreter"
+    return ""

@@ -1,0 +1,107 @@
+"""Reads a sed script far enough to know that it runs no program and writes no file. Pure. What it does not know is unsafe."""
+
+import re
+
+ADDRESS = re.compile(r"\s*(?:[0-9]+(?:~[0-9]+)?|\$|\+[0-9]+|~[0-9]+)")
+PLAIN = frozenset("pdDPnNhHgGxzlq=Q")
+WITH_TEXT = frozenset("aic")
+WITH_LABEL = frozenset("btT:")
+BRACKET = re.compile(r"\[\^?\]?[^\]]*\]")
+LABEL = re.compile(r" *[A-Za-z0-9_]*")  # a semicolon ends it, and what follows is a command
+FLAGS = re.compile(r"[gpiImM0-9]*")  # not e, which runs the result, and not w, which writes it
+
+
+def is_harmless(script: str) -> bool:
+    at = 0
+    while at < len(script):
+        if script[at] in " \t\n;}":
+            at += 1
+            continue
+        following = _command(script, _addresses(script, at))
+        if following is None:
+            return False
+        at = following
+    return True
+
+
+def _addresses(script: str, at: int) -> int | None:
+    for turn in range(2):
+        if turn == 1:
+            comma = re.compile(r"\s*,").match(script, at)
+            if not comma:
+                break
+            at = comma.end()
+        start = at + len(script[at:]) - len(script[at:].lstrip(" \t"))
+        if found := ADDRESS.match(script, at):
+            at = found.end()
+        elif script[start : start + 1] in ("/", "\\"):
+            opening = start if script[start] == "/" else start + 1
+            end = _delimited(script, opening)
+            if end is None:
+                return None
+            at = end
+            while script[at : at + 1] in ("I", "M"):
+                at += 1
+        elif turn == 1:
+            return None
+    while script[at : at + 1] in (" ", "\t", "!"):
+        at += 1
+    return at
+
+
+def _command(script: str, at: int | None) -> int | None:
+    if at is None or at >= len(script):
+        return None
+    letter = script[at]
+    at += 1
+    if letter == "{":
+        return at
+    if letter == "#":
+        return _line_end(script, at)
+    if letter in PLAIN:
+        while script[at : at + 1].isdigit() or script[at : at + 1] == " ":
+            at += 1
+        return at if at == len(script) or script[at] in ";\n}" else None
+    if letter in WITH_LABEL:
+        label = LABEL.match(script, at)
+        return label.end() if label else None
+    if letter in WITH_TEXT:
+        # A backslash continues the text; a later line might then be a command or not.
+        return None if "\\\n" in script[at:] else _line_end(script, at)
+    if letter in "sy":
+        middle = _delimited(script, at)
+        end = _delimited(script, middle - 1) if middle is not None else None
+        if end is None:
+            return None
+        flags = FLAGS.match(script, end) if letter == "s" else None
+        at = flags.end() if flags else end
+        while script[at : at + 1] == " ":
+            at += 1
+        return at if at == len(script) or script[at] in ";\n}" else None
+    return None
+
+
+def _delimited(script: str, at: int) -> int | None:
+    """From a delimiter to behind the next one. In brackets sed and we could disagree about the end, so these must be simple."""
+    delimiter = script[at : at + 1]
+    if not delimiter or delimiter in "\\\n" or delimiter.isalnum():
+        return None
+    at += 1
+    while at < len(script):
+        if script[at] == "\\":
+            at += 2
+        elif script[at] == "[" and delimiter not in "[]":
+            bracket = BRACKET.match(script, at)
+            if not bracket or delimiter in bracket[0]:
+                return None
+            at += 1
+        elif script[at] == delimiter:
+            return at + 1
+        else:
+            at += 1
+    return None
+
+
+def _line_end(script: str, at: int) -> int:
+    end = script.find("\n", at)
+    return len(script) if end == -1 else end
