@@ -9,10 +9,11 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL
+GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL, where nothing else is said
 WATCHED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 NOT_STARTED = 127  # the shell's code for a program that could not be run
 
@@ -24,13 +25,18 @@ def command(program: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), program, *arguments]
 
 
-def main(parent: int, argv: list[str]) -> int:
+def _execute(argv: list[str]) -> None:
+    os.execvp(argv[0], argv)  # noqa: S606  # what an operator entered, without a shell
+
+
+def main(parent: int, argv: list[str], *, grace: float = GRACE_SECONDS, become: Callable[[list[str]], None] = _execute) -> int:
+    """Guard a program until its end; -> its code. `become` turns the child into it; `grace` is for ending when asked to."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the program become our children, wherever they went
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     program = os.fork()
     if program == 0:
-        _become(argv)
+        _become(argv, become)
     _let_go_of_the_pipes()
     code = None
     while code is None and os.getppid() == parent:
@@ -38,18 +44,18 @@ def main(parent: int, argv: list[str]) -> int:
             break
         code = _ended(program)
     if code is None:
-        code = _ask_to_end(program)
+        code = _ask_to_end(program, grace)
     _kill_tree(program)
     return code
 
 
-def _become(argv: list[str]) -> None:
+def _become(argv: list[str], become: Callable[[list[str]], None]) -> None:
     """In the child: a group of its own, the signals as they are by default, and SIGKILL should the guard be killed."""
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
-        os.execvp(argv[0], argv)  # noqa: S606  # what an operator entered, without a shell
+        become(argv)
     except OSError as error:
         os.write(2, f"cannot run {argv[0]}: {error.strerror}\n".encode(errors="replace"))
     finally:
@@ -83,10 +89,10 @@ def _ended(program: int) -> int | None:
     return code if code is None or code >= 0 else 128 - code
 
 
-def _ask_to_end(program: int) -> int:
+def _ask_to_end(program: int, grace: float) -> int:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(program, signal.SIGTERM)
-    deadline = time.monotonic() + GRACE_SECONDS
+    deadline = time.monotonic() + grace
     while time.monotonic() < deadline:
         if (code := _ended(program)) is not None:
             return code

@@ -1,0 +1,254 @@
+"""What a command gets in its sandbox, and how the host's level is found out."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.commands import SHUT_IN, Shell
+from tests.processes import PROJECT
+from tools_app.execution import sandbox, sandbox_bwrap, sandbox_landlock, sandbox_probe
+from tools_app.execution.environment import SEARCH, build_environment, environment_hash
+from tools_app.execution.values import Level, SandboxUnavailable, SpawnFailed
+
+every_level = pytest.mark.parametrize("level", list(Level), ids=lambda level: level.word)
+levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.word)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    return Shell(tmp_path)
+
+
+@pytest.fixture
+def probed_anew():
+    sandbox.available.cache_clear()
+    yield
+    sandbox.available.cache_clear()
+
+
+@levels
+@pytest.mark.parametrize(("access", "read", "written"), [("rw", True, True), ("ro", True, False), ("none", False, False)])
+async def test_the_workspace_is_there_as_far_as_it_should_be(shell, level, access, read, written):
+    (shell.workspace / "file").write_text("mine")
+    home = shell.above / "home"
+    home.mkdir()
+    box = shell.sandbox(level, access=access, private_home=home)
+    line = f"cat {shell.workspace}/file; echo x > {shell.workspace}/new; echo kept > ~/note; true"
+    result = await shell.run(level, line, sandbox=box, cwd=home)
+    assert (result.out == "mine") is read
+    assert (shell.workspace / "new").exists() is written
+    assert (home / "note").read_text() == "kept\n"
+
+
+@levels
+async def test_a_command_calls_its_files_as_the_file_tools_do(shell, level):
+    assert (await shell.run(level, "pwd -P")).out.strip() == str(shell.workspace)
+
+
+@every_level
+async def test_a_command_has_the_environment_that_was_built_and_nothing_else(shell, level, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("LD_PRELOAD", "")
+    monkeypatch.setenv("BASH_ENV", str(shell.secret))
+    spawn = shell.spawn(level, "")
+    result = await shell.run(level, "", argv=("/usr/bin/env",), env={**spawn.env, "ASKED_FOR": "1"})
+    got = dict(line.split("=", 1) for line in result.out.splitlines())
+    made_by_the_level = {"_"} | ({"TMPDIR", "HOME"} if level == Level.LANDLOCK else set())
+    assert {name: value for name, value in got.items() if name not in made_by_the_level} == {
+        name: value for name, value in {**spawn.env, "ASKED_FOR": "1"}.items() if name not in made_by_the_level
+    }
+
+
+def test_the_environment_takes_the_language_and_nothing_that_steers_programs(tmp_path):
+    server = {"LANG": "de_DE.UTF-8", "LC_ALL": "C", "TZ": "../../etc/shadow", "PATH": "/evil", "LD_PRELOAD": "x", "PYTHONPATH": "x"}
+    built = build_environment(tmp_path, server=server)
+    assert built["LANG"] == "de_DE.UTF-8"
+    assert built["LC_ALL"] == "C"
+    assert built["PATH"] == ":".join(SEARCH)
+    assert not {"TZ", "LD_PRELOAD", "PYTHONPATH"} & built.keys()
+    for name in ("GIT_CONFIG_GLOBAL", "WGETRC", "NPM_CONFIG_USERCONFIG", "PIP_CONFIG_FILE"):
+        assert built[name] == "/dev/null"  # no settings of a home that the agent may write
+    assert (built["PYTHONNOUSERSITE"], built["GOENV"], built["CURL_HOME"]) == ("1", "off", "/nonexistent")
+    assert environment_hash(built) == environment_hash(dict(reversed(built.items())))
+    assert environment_hash(built) != environment_hash(built | {"LC_ALL": "C.UTF-8"})
+
+
+@levels
+async def test_ordinary_tools_work(shell, level):
+    line = """set -e; git init -q . ; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first
+    git log --oneline | wc -l; python3 -c 'import json, ssl, tempfile; tempfile.TemporaryFile(); print(json.dumps([1]))'
+    sort <(echo b; echo a) | head -1; mktemp >/dev/null; seq 3 | xargs -P 2 -n 1 echo | wc -l; date >/dev/null"""
+    result = await shell.run(level, line)
+    assert (result.out.split(), result.err) == (["1", "[1]", "a", "3"], "")
+
+
+async def test_a_workspace_that_shows_the_state_directory_is_refused_by_landlock(shell):
+    box = shell.sandbox(Level.LANDLOCK, hidden=(shell.workspace / "state",))
+    with pytest.raises(SandboxUnavailable):
+        await shell.run(Level.LANDLOCK, "true", sandbox=box)
+
+
+@levels
+async def test_the_state_directory_itself_is_no_workspace(shell, level):
+    with pytest.raises(SandboxUnavailable):
+        await shell.run(level, "true", sandbox=shell.sandbox(level, hidden=(shell.workspace,)))
+
+
+@levels
+@pytest.mark.parametrize("path", ["/", "/usr", "/etc", "/tmp", "relative", "/does/not/exist"])
+async def test_a_directory_of_the_system_is_no_workspace(shell, level, path):
+    with pytest.raises((SandboxUnavailable, SpawnFailed)):
+        await shell.run(level, "true", sandbox=shell.sandbox(level, workspace=type(shell.workspace)(path)))
+
+
+async def test_a_working_directory_outside_is_refused(shell):
+    with pytest.raises(SpawnFailed):
+        await shell.run(Level.BWRAP, "true", cwd=shell.outside)
+
+
+@pytest.mark.parametrize("level", [Level.NONE, Level.LANDLOCK])
+async def test_a_working_directory_that_became_a_link_is_refused(shell, level):
+    """Approved as a directory, swapped before the start."""
+    (shell.workspace / "sub").symlink_to(shell.outside)
+    with pytest.raises(SpawnFailed):
+        await shell.run(level, "cat secret", cwd=shell.workspace / "sub")
+
+
+def test_this_host_has_what_it_says(probed_anew):
+    found = sandbox.available()
+    assert found.level == Level.BWRAP, [str(reason) for reason in found.why_not_higher]
+    assert sandbox.require(Level.LANDLOCK) == Level.BWRAP
+    assert sandbox_probe.attempt(Level.LANDLOCK) == sandbox_probe.MUST
+
+
+def program(path, text):
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+# Looks like bubblewrap, takes its options, and shuts nothing in.
+NO_WALLS = 'while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
+
+
+@pytest.mark.parametrize(
+    ("fake", "words"),
+    [
+        (NO_WALLS, "could read outside"),
+        ("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", "setting up uid map"),
+        ("exit 0", "it ended with code 0"),
+        ('printf "ready\\nran wrote-inside"', "it ended"),
+    ],
+)
+def test_a_bubblewrap_that_does_not_hold_is_not_believed(tmp_path, monkeypatch, probed_anew, fake, words):
+    path = program(tmp_path / "bwrap", fake)
+    real = sandbox_bwrap.find_program
+    monkeypatch.setattr(sandbox_bwrap, "find_program", lambda name: path if name == "bwrap" else real(name))
+    found = sandbox.available()
+    assert found.level == Level.LANDLOCK
+    if "printf" not in fake:
+        assert words in "; ".join(map(str, found.why_not_higher))
+    with pytest.raises(SandboxUnavailable):
+        sandbox.require(Level.BWRAP)
+
+
+@pytest.mark.parametrize("lost", ["--unshare-net", "wall"])
+def test_a_bubblewrap_with_one_wall_less_is_not_believed(monkeypatch, probed_anew, lost):
+    if lost == "wall":
+        monkeypatch.setattr(
+            sandbox_bwrap, "_directories", lambda box: ["--bind", str(box.workspace.parent), str(box.workspace.parent)]
+        )
+    else:
+        monkeypatch.setattr(sandbox_bwrap, "NAMESPACES", (*sandbox_bwrap.NAMESPACES, "--share-net"))
+    assert sandbox.available().level == Level.LANDLOCK
+
+
+def test_with_neither_it_says_none_and_refuses(monkeypatch, probed_anew):
+    monkeypatch.setattr(sandbox_probe, "find_program", lambda name: None)
+    monkeypatch.setattr(sandbox_landlock, "version", lambda: 0)
+    found = sandbox.available()
+    assert found.level == Level.NONE
+    assert "bubblewrap: it is not installed: bwrap" in [str(reason) for reason in found.why_not_higher]
+    with pytest.raises(SandboxUnavailable, match="needs the sandbox landlock, and this host has none"):
+        sandbox.require(Level.LANDLOCK)
+    assert sandbox.require(Level.NONE) == Level.NONE
+
+
+def test_elsewhere_than_on_linux_there_is_none(monkeypatch):
+    monkeypatch.setattr(sandbox_probe.sys, "platform", "darwin")
+    assert sandbox_probe.probe().level == Level.NONE
+
+
+AS_SOMEBODY_ELSE = """
+import asyncio, os, sys, tempfile
+from pathlib import Path
+from django.conf import settings
+settings.configure(USE_I18N=False)
+from tests.commands import FORKS, Shell
+from tools_app.execution import sandbox
+from tools_app.execution.values import Level, Limits
+print(sandbox.available().level.word)
+with tempfile.TemporaryDirectory() as above:
+    shell = Shell(Path(above))
+    line = f"id -u; cat {shell.secret}; echo x > new; python3 -c '{FORKS}'"
+    print(asyncio.run(shell.run(Level.BWRAP, line, limits=Limits(processes=40))).out)
+"""
+
+
+def _for_everybody(request, modules) -> Path:
+    """A copy of the code that any account may read: the checkout may lie where only root comes."""
+    place = Path(tempfile.mkdtemp(prefix="clawsite-", dir="/tmp"))
+    request.addfinalizer(lambda: shutil.rmtree(place))
+    place.chmod(0o755)
+    for package in ("clawsite", "tools_app"):
+        shutil.copytree(PROJECT / package, place / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (place / "tests").mkdir()
+    for name in ("__init__.py", "commands.py"):
+        shutil.copy(PROJECT / "tests" / name, place / "tests" / name)
+    for module in modules:
+        source = Path(module.__file__)
+        if source.name == "__init__.py":
+            shutil.copytree(source.parent, place / source.parent.name, ignore=shutil.ignore_patterns("__pycache__", "locale"))
+        else:
+            shutil.copy(source, place / source.name)
+    subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
+    return place
+
+
+def test_an_ordinary_account_has_the_same_walls_and_limits(request):
+    """The suite may run as root; servers should not."""
+    import asgiref
+    import django
+    import pyseccomp
+
+    python, path = [sys.executable], str(PROJECT)
+    if os.geteuid() == 0:
+        python = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
+        path = str(_for_everybody(request, [django, asgiref, pyseccomp]))
+    done = subprocess.run(
+        [*python, "-c", AS_SOMEBODY_ELSE],
+        env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    word, account, forked = done.stdout.split()
+    assert word == "bubblewrap"
+    assert account == ("65534" if os.geteuid() == 0 else str(os.getuid()))
+    assert 5 <= int(forked) <= 40
+
+
+async def test_a_workspace_below_var_tmp_is_there_under_its_own_name(request):
+    """Where there is no such place in the sandbox otherwise: it is another name of /tmp."""
+    place = Path(tempfile.mkdtemp(prefix="clawsite-", dir="/var/tmp"))
+    request.addfinalizer(lambda: shutil.rmtree(place))
+    ended = await Shell(place).run(Level.BWRAP, "pwd; echo x > made; cat made; ls -d /var/tmp")
+    assert ended.out.split() == [str(Shell(place).workspace), "x", "/var/tmp"]

@@ -1,0 +1,263 @@
+"""Attempts to get out of the sandbox, each a real command.
+
+None of them may harm the machine should it succeed: files and mounts are the test's own, what is the system's is only opened."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from tests.commands import FORKS, SHUT_IN, Shell
+from tools_app.execution import sandbox_bwrap
+from tools_app.execution.values import MIB, Level, Limits
+
+levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.word)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    return Shell(tmp_path)
+
+
+@pytest.fixture
+def listener():
+    """A server that answers on 127.0.0.1, and notes who came."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        came = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, address = server.accept()
+                except OSError:
+                    return
+                came.append(address)
+                connection.sendall(b"welcome\n")
+                connection.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1], came
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@levels
+async def test_nothing_outside_the_workspace_can_be_written(shell, level):
+    result = await shell.run(
+        level, f"echo x > {shell.outside}/new; echo x >> {shell.secret}; rm -f {shell.secret}; mkdir {shell.outside}/d"
+    )
+    assert os.listdir(shell.outside) == ["secret"]
+    assert shell.secret.read_text() == "a-secret-outside"
+    assert result.ended.exit_code != 0
+
+
+@levels
+async def test_system_files_cannot_be_opened_for_writing(shell, level):
+    result = await shell.run(level, "(exec 3>>/usr/lib/os-release) && echo open; (exec 3>>/etc/passwd) && echo open; true")
+    assert result.out == ""
+
+
+@levels
+async def test_what_lies_outside_cannot_be_read(shell, level):
+    result = await shell.run(
+        level, f"cat {shell.secret}; ls {shell.outside}; cat /etc/shadow; cat /etc/gshadow; ls /root; ls /home; ls /var/lib"
+    )
+    assert result.out == ""
+    assert result.ended.exit_code != 0
+
+
+@levels
+async def test_database_and_keys_cannot_be_read_from_a_workspace_inside_the_state_directory(shell, level):
+    for name in ("clawsite.sqlite3", "secret.key", "gateway.token"):
+        (shell.state / name).write_text("the-key-itself")
+    shell.workspace = shell.state / "workspaces" / "main" / "user-1"
+    shell.workspace.mkdir(parents=True)
+    other = shell.state / "workspaces" / "main" / "user-2"
+    other.mkdir()
+    (other / "notes").write_text("the-key-itself")
+    line = f"cd ../../..; cat *; cat {shell.state}/*; cat {other}/notes; find {shell.state} -type f; echo seen"
+    result = await shell.run(level, line)
+    assert result.out.replace("seen\n", "") == ""
+    assert "seen" in result.out
+
+
+async def test_a_state_directory_inside_the_workspace_is_covered(shell):
+    (shell.workspace / "mine").write_text("mine")
+    shell.state = shell.workspace / ".clawsite"
+    shell.state.mkdir()
+    (shell.state / "secret.key").write_text("the-key-itself")
+    result = await shell.run(
+        Level.BWRAP, "cat mine; ls -A .clawsite; cat .clawsite/secret.key; echo x > .clawsite/new; umount .clawsite"
+    )
+    assert result.out == "mine"
+    assert os.listdir(shell.state) == ["secret.key"]
+
+
+@levels
+async def test_a_link_in_the_workspace_leads_nowhere(shell, level):
+    (shell.workspace / "link").symlink_to(shell.secret)
+    (shell.workspace / "above").symlink_to(shell.outside)
+    result = await shell.run(level, "cat link; cat above/secret; echo x > link; echo x > above/new")
+    assert result.out == ""
+    assert shell.secret.read_text() == "a-secret-outside"
+    assert os.listdir(shell.outside) == ["secret"]
+
+
+@levels
+async def test_the_root_of_another_process_is_no_way_out(shell, level):
+    look = f"cat /proc/$n/root{shell.secret}; cat /proc/$n/cwd/pyproject.toml; cat /proc/$n/environ"
+    line = f"for n in 1 {os.getpid()} {os.getppid()}; do {look}; done"
+    result = await shell.run(level, line, env={"PATH": "/usr/bin"})
+    assert "secret" not in result.out
+    assert "CLAWSITE" not in result.out
+    assert "[project]" not in result.out
+
+
+@levels
+async def test_there_is_no_network(shell, level, listener):
+    port, came = listener
+    result = await shell.run(
+        level, f"(exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3); (exec 3<>/dev/udp/127.0.0.1/{port}; echo x >&3) && echo sent"
+    )
+    assert "welcome" not in result.out
+    if level == Level.LANDLOCK:
+        assert "sent" not in result.out  # in a namespace of its own a datagram may be sent, to nobody
+    assert came == []
+
+
+@levels
+async def test_with_network_there_is_one(shell, level, listener):
+    port, _came = listener
+    result = await shell.run(level, f"exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3", sandbox=shell.sandbox(level, network=True))
+    assert result.out == "welcome\n"
+
+
+async def test_without_its_own_network_namespace_the_check_turns_red(shell, listener, monkeypatch):
+    port, came = listener
+    monkeypatch.setattr(sandbox_bwrap, "NAMESPACES", (*sandbox_bwrap.NAMESPACES, "--share-net"))
+    result = await shell.run(Level.BWRAP, f"exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3")
+    assert "welcome" in result.out
+    assert came
+
+
+@levels
+async def test_sockets_that_no_namespace_holds_cannot_be_made(shell, level):
+    line = (
+        "import socket\nfor family in (40, 17, 38):\n  try: socket.socket(family, 1); print('made', family)\n  except OSError: pass"
+    )
+    assert (await shell.run(level, f'/usr/bin/python3 -c "{line}"')).out == ""
+
+
+@levels
+async def test_a_socket_in_the_state_directory_cannot_be_reached(shell, level):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(shell.state / "bus"))
+        server.listen()
+        line = f"import socket; socket.socket(socket.AF_UNIX).connect('{shell.state}/bus'); print('connected')"
+        result = await shell.run(level, f'/usr/bin/python3 -c "{line}"')
+    assert "connected" not in result.out
+
+
+@levels
+async def test_other_processes_get_no_signals(shell, level):
+    with subprocess.Popen(["sleep", "600"]) as other:  # noqa: ASYNC220  # it only sleeps
+        try:
+            result = await shell.run(level, f"kill -TERM {other.pid} && echo sent; kill -0 {os.getpid()} && echo sent; true")
+            assert result.out == ""
+            assert other.poll() is None
+        finally:
+            other.send_signal(signal.SIGKILL)
+
+
+@levels
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "unshare --user true",
+        "unshare --user --map-root-user --mount true",
+        "unshare --net true",
+        "mkdir m && mount -t tmpfs none m && umount m",
+        "mkdir m && mount --bind m m && umount m",
+        "chroot / true",
+        "/usr/bin/python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(0, 0, 0, 0) != 0)'",
+        "/usr/bin/python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(425, 1, bytes(120)) < 0)'",  # io_uring_setup
+        "/usr/bin/python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(250, 0, -3, 1) < 0)'",  # keyctl
+        "/usr/bin/python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(321, 0, bytes(72), 72) < 0)'",  # bpf
+        "/usr/bin/python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(56, 0x10000011, 0, 0, 0, 0) < 0)'",  # clone
+        "(exec 3>>/proc/sys/kernel/core_pattern)",
+        "(exec 3>>/proc/sysrq-trigger)",
+    ],
+)
+async def test_powers_over_the_system_are_refused(shell, level, attempt):
+    result = await shell.run(level, f"{attempt} && echo went-through")
+    assert "went-through" not in result.out
+
+
+@levels
+async def test_no_capabilities_are_left_and_none_can_be_gained(shell, level):
+    result = await shell.run(level, "cat /proc/self/status")
+    status = dict(line.split(":\t") for line in result.out.splitlines() if ":\t" in line)
+    assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+    assert status["NoNewPrivs"] == "1"  # programs that are setuid stay who they were started by
+    assert status["Seccomp"] == "2"
+
+
+@levels
+async def test_a_program_that_is_setuid_gains_nothing(shell, level):
+    result = await shell.run(level, "su root -c 'echo became root' </dev/null; cp /usr/bin/id id && chmod u+s id && ./id -un")
+    assert "became root" not in result.out
+    assert result.out.strip() in ("", "nobody", "root", os.environ.get("USER", "")) or "agent" in result.out
+
+
+@levels
+async def test_no_terminal_can_be_typed_into(shell, level):
+    line = "import fcntl; fcntl.ioctl(0, 0x5412, b'x'); print('typed')"
+    result = await shell.run(level, f'/usr/bin/python3 -c "{line}"', pty=True)
+    assert "typed" not in result.out.replace("ioctl", "").split("print('typed')")[-1]
+
+
+@levels
+async def test_a_fork_bomb_ends_at_the_limit(shell, level):
+    """It tries five times as many as it may have, all sleeping, and counts those it got."""
+    result = await shell.run(level, f'/usr/bin/python3 -c "{FORKS}"', limits=Limits(processes=40))
+    assert 5 <= int(result.out) <= 40
+
+
+@levels
+async def test_one_file_cannot_fill_the_disk(shell, level):
+    result = await shell.run(level, "head -c 5M /dev/zero > big; ls -l big | cut -d' ' -f5", limits=Limits(file_bytes=MIB))
+    assert (shell.workspace / "big").stat().st_size <= MIB
+    assert result.out.strip() == str(MIB)
+
+
+async def test_the_private_tmp_is_small_and_so_is_all_else_that_can_be_written(shell):
+    line = """for place in /tmp /dev/shm; do for n in 1 2 3 4; do head -c 1M /dev/zero > $place/$n; done; cat $place/* | wc -c; done
+    for place in / /dev /usr /etc /var /proc "$HOME/.."; do (: > $place/new) && echo written $place; done; true"""
+    result = await shell.run(Level.BWRAP, line, limits=Limits(temporary_bytes=2 * MIB))
+    tmp, shm, *written = result.out.splitlines()
+    assert int(tmp) <= 2 * MIB
+    assert int(shm) <= 2 * MIB
+    assert written == []
+
+
+async def test_a_command_that_fills_the_disk_is_ended(shell, monkeypatch):
+    from tools_app.execution.running import Running
+
+    left = iter([10_000 * MIB])
+    monkeypatch.setattr(Running, "_disk_left", lambda self: next(left, 1 * MIB))
+    result = await shell.run(Level.BWRAP, "sleep 600")
+    assert result.ended.by == "disk"
+
+
+@levels
+async def test_memory_of_one_process_is_bounded(shell, level):
+    line = "x = bytearray(600 * 1024 * 1024); print('got it')"
+    result = await shell.run(level, f'/usr/bin/python3 -c "{line}"', limits=Limits(memory_bytes=300 * MIB))
+    assert "got it" not in result.out
+
+
+@levels
+async def test_commands_are_the_first_to_go_when_memory_runs_out(shell, level):
+    assert (await shell.run(level, "cat /proc/self/oom_score_adj")).out == "1000\n"

@@ -1,0 +1,117 @@
+"""kill -9 of the process that started a command leaves nothing of it, at every level, at any moment."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import suppress
+
+import pytest
+
+from tests.commands import eventually, processes_marked
+from tests.processes import PROJECT
+from tests.unit.test_exec_spawn import RUNAWAYS
+from tools_app.execution.values import Level
+
+levels = pytest.mark.parametrize("level", list(Level), ids=lambda level: level.word)
+
+# Starts a command, says so, and sits there like a worker. {fault} is where a test breaks something.
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from django.conf import settings
+settings.configure(USE_I18N=False)
+from tests.commands import Shell
+from tools_app.execution.spawn import start
+from tools_app.execution.values import Level
+{fault}
+async def main():
+    shell = Shell(Path(sys.argv[1]))
+    level, marker, line = Level(int(sys.argv[2])), sys.argv[3], sys.argv[4]
+    spawn = shell.spawn(level, line, env={{"PATH": "/usr/bin:/bin", "MARKER": marker}})
+    print("starting", flush=True)
+    running = await start(spawn)
+    async for chunk in running.output():
+        print(chunk.data.decode(), end="", flush=True)
+asyncio.run(main())
+"""
+NO_DIE_WITH_PARENT = "from tools_app.execution import sandbox_bwrap; sandbox_bwrap.DIES_WITH_US = ()"
+# The guard hears nothing of its parent's death, and does not look.
+NO_GUARD = """
+from tools_app.execution import sandbox_landlock
+real = sandbox_landlock.json.dumps
+sandbox_landlock.json = type("json", (), {{"dumps": staticmethod(lambda order: real(order | {{"guard": "{faulty}"}}))}})
+"""
+DEAF_GUARD = """
+import os
+def main(parent, argv, *, grace, become):
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        become(argv)
+    return os.waitpid(child, 0)[1]
+"""
+FAULT_SECONDS = 3.0  # far more than the second in which they should be gone
+
+
+def parent(above, level, marker, line, fault=""):
+    code = PARENT.format(fault=fault)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(above), str(int(level)), marker, line], cwd=PROJECT, stdout=subprocess.PIPE, text=True
+    )
+
+
+def left(marker, of):
+    return [pid for pid in processes_marked(marker) if pid != of]
+
+
+def end(marker):
+    """What a deliberate fault has left behind is ours to end."""
+    for pid in processes_marked(marker):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@levels
+def test_a_killed_worker_leaves_nothing(tmp_path, level):
+    marker = f"marked-{uuid.uuid4().hex}"
+    with parent(tmp_path, level, marker, RUNAWAYS) as process:
+        while process.stdout.readline() != "started\n":
+            assert process.poll() is None
+        assert eventually(lambda: len(left(marker, process.pid)) >= 5)
+        process.kill()
+    assert eventually(lambda: not processes_marked(marker), seconds=30)
+
+
+@pytest.mark.parametrize(("level", "fault"), [(Level.BWRAP, NO_DIE_WITH_PARENT), (Level.NONE, NO_GUARD)])
+def test_without_its_bond_the_check_turns_red(tmp_path, level, fault):
+    marker = f"marked-{uuid.uuid4().hex}"
+    (tmp_path / "faulty").mkdir()
+    (tmp_path / "faulty" / "guard.py").write_text(DEAF_GUARD)
+    fault = fault.format(faulty=tmp_path / "faulty")
+    try:
+        with parent(tmp_path, level, marker, RUNAWAYS, fault) as process:
+            while process.stdout.readline() != "started\n":
+                assert process.poll() is None
+            process.kill()
+        assert not eventually(lambda: not processes_marked(marker), seconds=FAULT_SECONDS)
+    finally:
+        end(marker)
+
+
+@levels
+def test_a_worker_that_is_killed_while_it_starts_a_command_leaves_nothing(tmp_path, level):
+    """At any moment of the start: the walls half built, the command waiting for its word."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chosen = random.Random(seed)
+    for _ in range(12):
+        marker = f"marked-{uuid.uuid4().hex}"
+        with parent(tmp_path, level, marker, f"sleep 600; : {marker}") as process:
+            assert process.stdout.readline() == "starting\n"
+            time.sleep(chosen.uniform(0, 0.04))
+            process.kill()
+        assert eventually(lambda: not processes_marked(marker), seconds=30), f"seed {seed}"  # noqa: B023
