@@ -1,0 +1,49 @@
+"""Somebody stopped everything, one agent or one run. The row is in force until it is lifted, and stays as history."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q, UniqueConstraint
+from django.utils.translation import gettext_lazy as _
+
+
+class Freeze(models.Model):
+    class Scope(models.TextChoices):
+        ALL = "all", _("Everything")
+        AGENT = "agent", _("One agent")
+        RUN = "run", _("One run")
+
+    scope = models.CharField(_("scope"), max_length=8, choices=Scope.choices)
+    subject = models.CharField(_("subject"), max_length=64, blank=True, help_text=_("Id of the agent or of the run; empty for all"))
+    reason = models.CharField(_("reason"), max_length=500)
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("by")
+    )
+    by_name = models.CharField(_("stopped by"), max_length=150, help_text=_("Kept when the account goes; the host's own has none"))
+    at = models.DateTimeField(_("stopped"))
+
+    lifted_at = models.DateTimeField(_("resumed"), null=True, blank=True)
+    lifted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("resumed by")
+    )
+    lifted_by_name = models.CharField(_("resumed by"), max_length=150, blank=True)
+    lifted_reason = models.CharField(_("why it was resumed"), max_length=500, blank=True)
+
+    class Meta:
+        verbose_name = _("stop")
+        verbose_name_plural = _("stops")
+        constraints = [
+            # Also the index for the look at every claim and every start of a tool: it has what is in force, so next to nothing.
+            UniqueConstraint(fields=["scope", "subject"], condition=Q(lifted_at__isnull=True), name="one_freeze_at_a_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.subject}".strip()
+
+    def covers(self, agent: str, run_pk: int) -> bool:
+        """Whether a run of this agent must not go on."""
+        return {"all": True, "agent": self.subject == agent, "run": self.subject == str(run_pk)}[self.scope]
+
+    @property
+    def words(self) -> str:
+        """For the model and for logs, which speak English."""
+        return f"stopped by {self.by_name}: {self.reason}"
