@@ -34,6 +34,7 @@ TOOL_FIELDS = ("profile", "also_allow", "allow", "deny")
 @admin.register(Agent)
 class AgentAdmin(ServedAdmin):
     form = AgentForm
+    change_form_outer_before_template = "stops/_agent.html"
     list_display = ["slug", "name", "model_used", "readiness", "tool_profile", "workspace", "max_turns", "enabled"]
     list_filter = ["enabled", "model"]
     search_fields = ["slug", "name", "model"]
@@ -72,6 +73,9 @@ class AgentAdmin(ServedAdmin):
         ),
         (gettext_lazy("Limits"), {"fields": ["max_turns", "run_timeout_seconds"]}),
     ]
+
+    class Media:
+        css = {"all": ["css/stops.css"]}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
         own = ToolPolicy.objects.filter(scope=ToolPolicy.Scope.AGENT, subject=OuterRef("pk"), provider="").values("profile")

@@ -9,10 +9,11 @@ from agents.models import Agent
 from agents.occasion import Occasion
 from agents.providers.catalog import resolve_model
 from agents.providers.prices import takes_images
-from agents.workspace import place_of, workspace_of
+from agents.workspace import place_of, workplace_of
 from clawsite.accounts.models import User
 from sessions_app.models import Run, Session
 from tools_app.definition import ToolEnv
+from tools_app.execution.rules import rules_for
 from tools_app.offer import offered_now
 from tools_app.policies import current_rules
 from tools_app.policy.query import PolicyQuery
@@ -39,7 +40,7 @@ def effective_tools(user: User, session: Session) -> Effective:
     occasion = Occasion(
         agent=agent,
         model=resolve_model(selectors.model_of(agent, session.model), os.environ, will_be_asked=False),
-        workspace=workspace_of(agent, session.owner_id),
+        workplace=workplace_of(agent, session.owner_id, str(session.pk), session.key, rules_for(agent.slug, str(session.pk))),
         session_id=session.pk,
         session_key=session.key,
         session_owner_id=session.owner_id,

@@ -1,15 +1,29 @@
-"""What a worker does once a minute for the whole installation: note how far the event log is; forget old events."""
+"""What a worker does for the whole installation: seal the audit log, note how far the event log is, forget old events."""
 
 import asyncio
 import datetime as dt
+from pathlib import Path
 
 from django.conf import settings
 
-from clawsite.infra import clock, db
+from clawsite.infra import audit_anchor, audit_chain, clock, db
 from sessions_app import epoch, retention
 
 SECONDS = 60.0
 BREATH = 0.05  # between two steps, so that others come first; still 3,000 events a second
+
+
+async def seal_the_audit_log() -> None:
+    """Every second, and any number of workers: one of them does it, and the others find nothing left."""
+    while await db.read(audit_chain.has_unsealed):
+        if await db.write(audit_chain.seal, alone=True) < audit_chain.BATCH:
+            return
+        await asyncio.sleep(BREATH)
+
+
+async def anchor_the_audit_log() -> None:
+    if settings.AUDIT_ANCHOR:
+        await db.read(audit_anchor.append, Path(settings.AUDIT_ANCHOR), only_if_due=True)
 
 
 async def note_the_log() -> None:

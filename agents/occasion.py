@@ -3,11 +3,11 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from agents.models import Agent
 from agents.providers.catalog import ResolvedModel
 from agents.providers.prices import takes_images
+from agents.workspace import Workplace
 from sessions_app.keys import parse_key
 from tools_app.definition import ToolEnv
 from tools_app.policy.query import PolicyQuery, Sender
@@ -22,7 +22,7 @@ class Occasion:
 
     agent: Agent
     model: ResolvedModel
-    workspace: Path
+    workplace: Workplace
     session_id: uuid.UUID
     session_key: str
     session_owner_id: int
@@ -35,7 +35,8 @@ class Occasion:
 
     def _env(self) -> ToolEnv:
         return ToolEnv(
-            workspace=self.workspace,
+            workspace=self.workplace.directory,
+            beside=self.workplace.beside,
             agent=self.agent.slug,
             owner_id=self.session_owner_id,
             session_id=str(self.session_id),
@@ -58,4 +59,5 @@ class Occasion:
             channel=key.channel,
             group=key.group,
             sender=Sender(**self.sender),
+            sandboxed=self.workplace.sandboxed,
         )

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from django.conf import settings
 
@@ -16,11 +15,12 @@ from agents.prompts import system_prompt
 from agents.providers.base import ModelProvider, ModelRequest, ToolSpec
 from agents.providers.catalog import ResolvedModel, open_provider, resolve_model
 from agents.providers.prices import takes_images
-from agents.workspace import workspace_of
+from agents.workspace import Workplace, workplace_of
 from clawsite.infra import db
 from sessions_app.prompt_content import attachment_ids
 from sessions_app.queue import Claimed
 from sessions_app.transcript import PastEntry, model_history
+from tools_app.execution.rules import rules_for
 from tools_app.hooks import PluginHook
 from tools_app.policies import current_rules
 from tools_app.policy.rules import PolicyRules
@@ -44,7 +44,7 @@ class RunPlan:
 
 async def prepare(claimed: Claimed) -> RunPlan:
     """Gather what the run needs; NotFound when its agent is gone, ProviderError when its model cannot be used."""
-    agent, workspace, offer, entries = await db.read(_load, claimed)
+    agent, workplace, offer, entries = await db.read(_load, claimed)
     # 1 resolve model, 2 choose credentials
     wanted = selectors.model_of(agent, claimed.options.get("model", ""), claimed.session_model)
     invoked = _invoked(claimed)
@@ -54,7 +54,7 @@ async def prepare(claimed: Claimed) -> RunPlan:
     occasion = Occasion(
         agent=agent,
         model=model,
-        workspace=workspace,
+        workplace=workplace,
         session_id=claimed.session_id,
         session_key=claimed.session_key,
         session_owner_id=claimed.session_owner_id,
@@ -64,7 +64,7 @@ async def prepare(claimed: Claimed) -> RunPlan:
     )
     toolset = occasion.toolset(offer.rules, offer.known)
     # 5 load history
-    brought = await gather(claimed, entries, workspace, takes_images=takes_images(model.display))
+    brought = await gather(claimed, entries, workplace.directory, takes_images=takes_images(model.display))
     history = tuple(message_of(entry, brought) for entry in entries)
     request = ModelRequest(
         model=model.name,
@@ -89,11 +89,13 @@ class Offer:
     hooks: tuple[PluginHook, ...]
 
 
-def _load(claimed: Claimed) -> tuple[Agent, Path, Offer, Sequence[PastEntry]]:
+def _load(claimed: Claimed) -> tuple[Agent, Workplace, Offer, Sequence[PastEntry]]:
     agent = selectors.find_agent(claimed.agent)
-    workspace = workspace_of(agent, claimed.session_owner_id)  # touches the disk, so it belongs on this thread too
+    session_id = str(claimed.session_id)
+    # Touches the disk, so it belongs on this thread too.
+    workplace = workplace_of(agent, claimed.session_owner_id, session_id, claimed.session_key, rules_for(agent.slug, session_id))
     offer = Offer(current_rules(), *tools_and_hooks())
-    return agent, workspace, offer, model_history(claimed.session_id, claimed.generation, claimed.pk)
+    return agent, workplace, offer, model_history(claimed.session_id, claimed.generation, claimed.pk)
 
 
 def _invoked(claimed: Claimed) -> ToolCallAsked | None:

@@ -10,7 +10,7 @@ Whatever the loop yields is committed before the loop goes on, so a run whose wo
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -23,9 +23,10 @@ from agents.messages import Message, ToolCallAsked
 from agents.prepare import RunPlan, prepare
 from agents.providers.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
 from agents.providers.prices import takes_images
-from agents.storing import Store
+from agents.storing import Store, Turn
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
+from sessions_app.freezes import Frozen
 from sessions_app.models import Run
 from sessions_app.queue import Claimed, LeaseLost
 from sessions_app.selectors import live_view
@@ -33,8 +34,11 @@ from tools_app.adapter.aliases import with_own_names
 from tools_app.authorize import Authorization, AuthorizedCall
 from tools_app.definition import CallRef, ToolEnded, ToolResult, text_result
 from tools_app.execute import use_tools
+from tools_app.execution.plan import Planned
 from tools_app.hooks import Blocked, Changed, HookCall, run_hooks
 from tools_app.loop_guard import Opinion, judge, pending, refusal, told_instead
+from tools_app.supervision import Supervision
+from tools_app.wrappers import planned
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +69,7 @@ class Runner:
         self._store.may_act_until = until
 
     def stop(self, to: Run.Status | None, reason: str) -> None:
-        """End the run as `to`; None leaves it as it is for another worker (drained, or the lease was lost)."""
+        """End the run as `to`, or let it wait as people stopped it; None leaves it to another worker (drained, lease lost)."""
         if self._stopped is None and self.open.owner and not self.open.owner.done():
             self._stopped = (to, reason)
             self._abort.set()
@@ -90,8 +94,12 @@ class Runner:
                 raise
             else:
                 to, reason = self._stopped
-                if to is not None:
+                if to == Run.Status.WAITING:
+                    await self._settle(self._store.freeze(reason))
+                elif to is not None:
                     await self._end(to, reason)
+        except Frozen as stopped:  # before the hint of it came
+            await self._settle(self._store.freeze(str(stopped)))
         except ProviderError as error:
             await self._end(Run.Status.FAILED, error.kind, f"the model did not answer: {error.message}")
         except LeaseLost as error:
@@ -147,8 +155,7 @@ class Runner:
                 await self._store.retry(event)
             case Replied():
                 self._settled = not event.message.tool_calls
-                calls = event.message.tool_calls
-                self._decided |= await self._store.reply(event, await self._hooked(calls), self._plan, self._judged(calls))
+                self._decided |= await self._store.reply(event, await self._turn(event.message.tool_calls), self._plan)
             case TurnsUsedUp(limit):
                 self._settled = True
                 error = (
@@ -175,9 +182,12 @@ class Runner:
         opinions = self._judged(calls)
         undecided = [call for call in calls if call.id not in self._decided]
         if undecided:  # the run was rescued or parked between the decision and the result: the policy may have changed
-            self._decided |= await self._store.decide(await self._hooked(undecided), self._plan, opinions)
+            self._decided |= await self._store.decide(await self._turn(undecided), self._plan)
         permits: list[AuthorizedCall] = []
+        waiting = False
         for call in calls:
+            if waiting := self._decided[call.id].effect == "ask":
+                break  # in the model's order: what comes behind may build on it
             cleared = await self._clear(call, opinions[call.id])
             if isinstance(cleared, ToolResult):
                 yield ToolEnded(CallRef(call.id, call.name, call.arguments), cleared)
@@ -187,6 +197,29 @@ class Runner:
         async with aclosing(use_tools(permits, journal=self._store, abort=self._abort, notes=notes)) as events:
             async for event in events:
                 yield event
+        if waiting:
+            yield Parked("approval")
+
+    async def _turn(self, calls: Sequence[ToolCallAsked]) -> Turn:
+        """Everything that is known about the calls of one turn before the transaction that decides about them."""
+        opinions = self._judged(calls)
+        hooked = await self._hooked(calls)
+        plans = {call.id: plan for call in hooked if (plan := await self._planned(call, opinions[call.id]))}
+        return Turn(hooked, plans, opinions)
+
+    async def _planned(self, call: ToolCallAsked, opinion: Opinion) -> Planned | Supervision | None:
+        """What a supervised call would do. What will not run anyway is not planned, so that nobody is asked about it."""
+        tool = self._plan.toolset.get(call.name)
+        if tool is None or tool.plan is None:
+            return None
+        if call.error:
+            return Supervision("deny", _unreadable(call.error), code="invalid_arguments")
+        if blocked := self._blocked.get(call.id):
+            return Supervision("deny", blocked.result.text, code="blocked_by_hook")
+        if opinion.refuse:
+            return Supervision("deny", refusal(call.name, opinion).text, code="loop_detected")
+        made: Planned | Supervision = await planned(tool, CallRef(call.id, call.name, call.arguments))
+        return made
 
     def _judged(self, calls: Sequence[ToolCallAsked]) -> dict[str, Opinion]:
         """What the loop guard thinks of the calls of one turn, as the model made them, whether they will run or not."""
@@ -222,8 +255,7 @@ class Runner:
         if authorization.permit is None:
             return authorization.refusal
         if call.error:
-            words = f"the arguments could not be read: {call.error}. Send them as one JSON object."
-            result = text_result(words, is_error=True)
+            result = text_result(_unreadable(call.error), is_error=True)
         elif blocked := self._blocked.get(call.id):
             result = blocked.result
         elif opinion.refuse:
@@ -240,8 +272,11 @@ class Runner:
         await self._end(Run.Status.FAILED, "internal", f"an internal error ended the run (reference {reference})")
 
     async def _end(self, to: Run.Status, reason: str, error: str = "") -> None:
-        """Store the end; whoever cancels us a second time does not keep it from being written."""
-        ending = asyncio.ensure_future(self._store.end(to, reason, error))
+        await self._settle(self._store.end(to, reason, error))
+
+    async def _settle(self, writing: Awaitable[None]) -> None:
+        """Store how it ended or why it waits; whoever cancels us a second time does not keep it from being written."""
+        ending = asyncio.ensure_future(writing)
         ending.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, also when nobody waits any more
         try:
             await asyncio.shield(ending)
@@ -250,6 +285,10 @@ class Runner:
         except ClawError as fault:
             self.abandoned = isinstance(fault, Unavailable)
             log.warning("the end of run %d could not be written (%s); the worker that takes it over will", self.claimed.pk, fault)
+
+
+def _unreadable(error: str) -> str:
+    return f"the arguments could not be read: {error}. Send them as one JSON object."
 
 
 def _new_id() -> str:

@@ -4,7 +4,8 @@ The functions at the end run on the writer thread and may be run twice, so they 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from agents import tool_images
@@ -15,19 +16,34 @@ from agents.prepare import RunPlan
 from agents.providers.prices import cost_microusd
 from clawsite.infra import clock, db
 from clawsite.infra.clock import boot_time
-from sessions_app import outbox, queue, runs, tool_calls
+from sessions_app import freezes, outbox, queue, runs, tool_calls
 from sessions_app.attachments import Stored
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.models import Run, ToolCall
 from sessions_app.queue import Claimed, LeaseLost
 from sessions_app.tool_calls import Decision
-from tools_app.authorize import Authorization, authorize_tool_call
+from tools_app.authorize import Authorization, authorize_tool_call, refused_now
 from tools_app.definition import CallRef, ImageBlock, ToolResult
+from tools_app.execute import NotStarted
+from tools_app.execution import approvals
+from tools_app.execution.plan import Planned
+from tools_app.execution.supervise import may_still_start, supervise
 from tools_app.loop_guard import Opinion, told_instead
 from tools_app.offer import offered_now
 from tools_app.policies import current_rules
+from tools_app.supervision import Supervision
 
+STATUSES = {"allow": ToolCall.Status.ALLOWED, "ask": ToolCall.Status.WAITING, "deny": ToolCall.Status.REFUSED}
 LONGEST_NAME = 128  # characters of a tool's name that the model made up
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The calls of one answer as they will be decided, and what is known about each before that, by call id."""
+
+    calls: Sequence[ToolCallAsked]
+    plans: Mapping[str, Planned | Supervision] = field(default_factory=dict)  # of supervised ones; or what is told instead
+    opinions: Mapping[str, Opinion] = field(default_factory=dict)  # of the loop guard
 
 
 class Store:
@@ -38,6 +54,7 @@ class Store:
         self._open = message
         self._key = str(claimed.session_id)
         self.may_act_until = 0.0
+        self._supervised: dict[str, tuple[Planned, Supervision, RunPlan]] = {}  # permits that are looked at again at their start
 
     async def _write(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return await db.write(fn, self._claimed, *args, key=self._key, **kwargs)
@@ -53,20 +70,22 @@ class Store:
         self._open.begin(event.message_id, event.attempt)
         await self._write(queue.step, events=[NewEvent("assistant", void), NewEvent("lifecycle", pause)])
 
-    async def reply(
-        self, event: Replied, calls: Sequence[ToolCallAsked], plan: RunPlan, opinions: Mapping[str, Opinion]
-    ) -> dict[str, Authorization]:
+    async def reply(self, event: Replied, turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
         """Store an answer, decide its tool calls as they will run, and end the run if it has none: all at once."""
         streamed, thinking_ms = self._open.take(), self._open.thinking_ms
         self._open.begin("", 1)
-        decided: dict[str, Authorization] = await self._write(_reply, event, calls, plan, opinions, streamed, thinking_ms)
-        return decided
+        decided = await self._write(_reply, event, turn, plan, streamed, thinking_ms)
+        return self._remember(decided, turn, plan)
 
-    async def decide(
-        self, calls: Sequence[ToolCallAsked], plan: RunPlan, opinions: Mapping[str, Opinion]
-    ) -> dict[str, Authorization]:
-        """Decide calls that an earlier owner left undone: the policy may have changed since."""
-        decided: dict[str, Authorization] = await self._write(_decide_again, calls, plan, opinions)
+    async def decide(self, turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
+        """Decide calls that an earlier owner left undone: the policy may have changed, people may have answered since."""
+        return self._remember(await self._write(_decide_again, turn, plan), turn, plan)
+
+    def _remember(self, decided: dict[str, Authorization], turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
+        for call_id, authorization in decided.items():
+            planned = turn.plans.get(call_id)
+            if authorization.supervision and isinstance(planned, Planned):
+                self._supervised[call_id] = (planned, authorization.supervision, plan)
         return decided
 
     async def not_run(self, call: ToolCallAsked, result: ToolResult) -> None:
@@ -75,7 +94,16 @@ class Store:
         await self.ended(CallRef(call.id, call.name, call.arguments), result)
 
     async def park(self, reason: str) -> None:
-        await self._write(queue.park, reason)
+        await self._write(_park, reason)
+
+    async def freeze(self, words: str) -> None:
+        """People stopped the run. What was streamed of an answer is void, what is stored stays, calls that did not begin wait."""
+        void = []
+        if not self._open.is_untold:
+            data = {"messageId": self._open.message_id, "attempt": self._open.attempt + 1, "reset": True}
+            void = [NewEvent("assistant", data)]
+        self._open.begin("", 1)
+        await self._write(_freeze, words, void)
 
     async def end(self, to: Run.Status, reason: str, error: str) -> None:
         """End without a further answer. Text that was already shown stays: it is stored as an unfinished answer."""
@@ -85,10 +113,14 @@ class Store:
         self._open.begin("", 1)
         await self._write(_end, to, reason, error, streamed, unfinished)
 
+    def may_act(self) -> bool:
+        """A commit proves the lease at its moment only. A worker that was frozen since then must not act any more."""
+        return boot_time() <= self.may_act_until
+
     async def started(self, call: CallRef) -> None:
-        await self._write(tool_calls.start, call.id, call.name, call.arguments)
-        # The commit proves the lease at its moment only. A worker that was frozen since then must not act any more.
-        if boot_time() > self.may_act_until:
+        if refused := await self._write(_started, call, self._supervised.get(call.id)):
+            raise NotStarted(refused)
+        if not self.may_act():
             raise LeaseLost(f"the lease of run {self._claimed.pk} may have run out before call {call.id} could begin")
 
     async def updated(self, call: CallRef, partial: ToolResult) -> None:
@@ -104,9 +136,8 @@ class Store:
 def _reply(
     claimed: Claimed,
     event: Replied,
-    calls: Sequence[ToolCallAsked],
+    turn: Turn,
     plan: RunPlan,
-    opinions: Mapping[str, Opinion],
     streamed: Sequence[NewEvent],
     thinking_ms: int,
 ) -> dict[str, Authorization]:
@@ -137,41 +168,87 @@ def _reply(
     }
     if message.tool_calls:
         queue.step(claimed, events=[*streamed, final], **written)
-        return _decide(claimed, calls, plan, opinions)
+        return _decide(claimed, turn, plan, why=message.text)
     last = runs.end_event(Run.Status.COMPLETED, event.finish_reason, startedAt=claimed.started_ms, usage=meta["usage"])
     queue.step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
     outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=claimed.channel, payloads=[{"text": message.text}])
     return {}
 
 
-def _decide_again(
-    claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan, opinions: Mapping[str, Opinion]
-) -> dict[str, Authorization]:
+def _decide_again(claimed: Claimed, turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
     queue.step(claimed)  # the fence: a decision alone would pass it, and undo what the next owner has done by now
-    return _decide(claimed, calls, plan, opinions)
+    return _decide(claimed, turn, plan)
 
 
-def _decide(
-    claimed: Claimed, calls: Sequence[ToolCallAsked], plan: RunPlan, opinions: Mapping[str, Opinion]
-) -> dict[str, Authorization]:
-    """Authorise all calls of a turn by the rules and the sources of tools of this moment, and tell the refusals."""
+def _decide(claimed: Claimed, turn: Turn, plan: RunPlan, *, why: str = "") -> dict[str, Authorization]:
+    """Authorise all calls of a turn by the rules and the sources of tools of this moment, and tell refusals and questions."""
     toolset, rules = plan.toolset, current_rules()
     now = offered_now(toolset.query.tools)
-    decided = {
-        call.id: authorize_tool_call(CallRef(call.id, call.name, call.arguments), toolset=toolset, rules=rules, now=now)
-        for call in calls
-    }
-    for call in calls:
-        made = decided[call.id]
-        if made.permit is None:
-            words = told_instead(call.name[:LONGEST_NAME], made.refusal, opinions[call.id]).text
-            decided[call.id] = replace(made, reason=words)
-    decisions = [_decision(call, decided[call.id]) for call in calls]
+    decided: dict[str, Authorization] = {}
+    for call in turn.calls:
+        made = authorize_tool_call(
+            CallRef(call.id, call.name, call.arguments),
+            toolset=toolset,
+            rules=rules,
+            now=now,
+            supervise=partial(_supervised, claimed, turn.plans.get(call.id), why, rules.version),
+        )
+        if made.effect == "deny":
+            words = told_instead(call.name[:LONGEST_NAME], made.refusal, turn.opinions[call.id]).text
+            made = replace(made, reason=words)
+        decided[call.id] = made
+    decisions = [_decision(call, decided[call.id]) for call in turn.calls]
     tool_calls.record(claimed, decisions)
     for decision in decisions:
+        asked = decided[decision.call_id].supervision
         if decision.status == ToolCall.Status.REFUSED:
             tool_calls.refuse(claimed, decision)
+        elif asked and asked.asked_now:
+            tool_calls.wait(claimed, decision, asked.told)
     return decided
+
+
+def _supervised(claimed: Claimed, planned: Planned | Supervision | None, why: str, version: int) -> Supervision:
+    if planned is None:
+        return Supervision("deny", "exec_denied: no plan of it could be made. It did not run.")
+    return planned if isinstance(planned, Supervision) else supervise(claimed, planned, why=why, version=version)
+
+
+def _started(claimed: Claimed, call: CallRef, supervised: tuple[Planned, Supervision, RunPlan] | None) -> str:
+    """Mark a call as begun; -> why it must not begin after all. What allowed a command is looked at again, and used up."""
+    freezes.hold_starts(claimed.agent, claimed.pk)
+    refused = "stopped: somebody has asked for the end of this run. It did not run." if _stop_wished(claimed) else ""
+    if supervised and not refused:
+        planned, decided, plan = supervised
+        now = offered_now(plan.toolset.query.tools)
+        refused = refused_now(call, toolset=plan.toolset, rules=current_rules(), now=now)
+        refused = refused or may_still_start(claimed, planned, decided)
+    tool_calls.start(claimed, call.id, call.name, call.arguments)
+    return refused
+
+
+def _stop_wished(claimed: Claimed) -> str:
+    """Why somebody wants the run stopped; empty while nobody does."""
+    wished = Run.objects.filter(pk=claimed.pk, abort_requested_at__isnull=False).values_list("abort_reason", flat=True).first()
+    return "" if wished is None else wished or "rpc"
+
+
+def _park(claimed: Claimed, reason: str) -> None:
+    """Wait for people. Whoever answered a moment ago found the run at work, so it is looked for their answers here."""
+    if wished := _stop_wished(claimed):  # a moment ago, when the run was still at work: nobody else looks there any more
+        _end(claimed, Run.Status.ABORTED, wished, "", (), None)
+        return
+    queue.park(claimed, reason)
+    if not approvals.open_of_run(claimed.pk):
+        runs.make_ready([claimed.pk])
+
+
+def _freeze(claimed: Claimed, words: str, void: Sequence[NewEvent]) -> None:
+    if wished := _stop_wished(claimed):  # somebody asked for more than a pause
+        _end(claimed, Run.Status.ABORTED, wished, "", void, None)
+        return
+    tool_calls.stop_started(claimed, words)
+    queue.park_frozen(claimed, before=void)
 
 
 def _ended(claimed: Claimed, call: CallRef, result: ToolResult, stored: Sequence[Stored | None]) -> None:
@@ -186,12 +263,13 @@ def _decision(call: ToolCallAsked, authorization: Authorization) -> Decision:
         call_id=call.id,
         name=call.name[:LONGEST_NAME],
         arguments=call.arguments,
-        status=ToolCall.Status.ALLOWED if authorization.permit else ToolCall.Status.REFUSED,
+        status=STATUSES[authorization.effect],
         refused_by=authorization.layer,
         words=authorization.reason,
         query=authorization.query,
         verdict=authorization.verdict,
         policy_version=authorization.policy_version,
+        code=authorization.code,
     )
 
 
@@ -199,7 +277,9 @@ def _end(
     claimed: Claimed, to: Run.Status, reason: str, error: str, streamed: Sequence[NewEvent], unfinished: tuple[str, int, str] | None
 ) -> None:
     tool_calls.close_started(claimed, reason)
-    entries, told = [], list(streamed)
+    undecided, entries = tool_calls.close_waiting(claimed.pk, reason)
+    approvals.void_of_run(claimed.pk, f"the run ended ({reason})")
+    told = [*streamed, *undecided]
     if unfinished:
         message_id, attempt, text = unfinished
         content = [{"type": "text", "text": text}]

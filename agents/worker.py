@@ -25,9 +25,11 @@ from clawsite.infra.clock import boot_time
 from clawsite.infra.errors import ClawError
 from clawsite.infra.identity import is_alive, own_identity
 from clawsite.infra.version import version
-from sessions_app import attachments, lanes, queue, workers
+from sessions_app import attachments, freezes, lanes, queue, workers
 from sessions_app.models import Run
 from sessions_app.queue import Claimed
+from tools_app.execution import approvals, commands
+from tools_app.execution.command_keeper import CommandKeeper
 from tools_app.keeper import SourceKeeper
 
 log = logging.getLogger(__name__)
@@ -46,9 +48,11 @@ class Worker:
         self._deltas = DeltaWriter()
         self._wake = asyncio.Event()
         self._abort_hint = asyncio.Event()
+        self._freeze_hint = asyncio.Event()
         self._left_behind = asyncio.Event()
         self._draining = asyncio.Event()
         self._sources = SourceKeeper()
+        self._commands = CommandKeeper(self.id)
 
     def drain(self) -> None:
         """Take nothing new, let runs finish for a while, then hand them over."""
@@ -59,6 +63,7 @@ class Worker:
         await bus.start()
         unsubscribe = bus.subscribe(self._hear)
         await self._sources.begin()
+        await self._commands.begin()
         await db.write(workers.register, self.id, version=version(), identity=own_identity())
         await db.read(_warm_models)
         log.info("worker %s is ready for %d runs", self.id, self._concurrency)
@@ -66,8 +71,15 @@ class Worker:
             asyncio.create_task(self._every(settings.HEARTBEAT_SECONDS, self._renew), name="heartbeat"),
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sweep, hint=self._left_behind), name="sweep"),
             asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_aborts, hint=self._abort_hint), name="aborts"),
+            asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_at_questions), name="questions"),
+            asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_freezes, hint=self._freeze_hint), name="freezes"),
             asyncio.create_task(self._every(TIDY_SECONDS, self._tidy), name="tidy"),
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sources.look, hint=self._sources.changed), name="tools"),
+            asyncio.create_task(self._every(settings.AUDIT_SEAL_SECONDS, housekeeping.seal_the_audit_log), name="seal"),
+            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.anchor_the_audit_log), name="anchor"),
+            asyncio.create_task(
+                self._every(settings.POLL_SECONDS, self._commands.look, hint=self._commands.changed), name="commands"
+            ),
             asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.note_the_log), name="note"),
             asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.forget_old_events), name="forget"),
         ]
@@ -122,6 +134,10 @@ class Worker:
 
     def _hear(self, message: Message) -> None:
         self._sources.hear(message)
+        self._commands.hear(message)
+        if message.get("k") == "freeze":
+            self._freeze_hint.set()
+            self._wake.set()
         if message.get("k") != "run":
             return
         match message["status"]:
@@ -158,21 +174,40 @@ class Worker:
             if runner and runner.claimed.lease == lease:
                 runner.stop(Run.Status.ABORTED, reason)
 
+    async def _look_for_freezes(self) -> None:
+        """What people have stopped is parked; it goes on, here or elsewhere, when they say so."""
+        if not self._runners:
+            return
+        for stop in await db.read(freezes.active):
+            for runner in list(self._runners.values()):
+                if stop.covers(runner.claimed.agent, runner.claimed.pk):
+                    runner.stop(Run.Status.WAITING, stop.words)
+
     async def _sweep(self) -> None:
         """Take over what dead workers left, and warn of long waits."""
         for dead in await db.read(workers.dead_on_this_host, own_identity(), is_alive):
             count = await db.write(queue.expire_leases_of, dead, alone=True)
             log.warning("worker %s is gone; %d of its runs are taken over", dead, count)
+        await self._commands.sweep()
         room = self._concurrency - len(self._runners)
         if room > 0 and not self._draining.is_set():
-            self._begin(await db.write(queue.rescue, self.id, room, alone=True))
+            rescued = await db.write(queue.rescue, self.id, room, alone=True)
+            await self._commands.take_over([claimed.pk for claimed in rescued])
+            self._begin(rescued)
         await db.write(workers.forget_silent)
+        await db.write(freezes.lift_ended)
         await db.read(self._late_lanes.look)
 
+    async def _look_at_questions(self) -> None:
+        """Expire what nobody answered, warn of what will."""
+        if await db.read(approvals.any_due):
+            await db.write(approvals.look_at_the_clock, alone=True)
+
     async def _tidy(self) -> None:
-        """Delete attachments that nobody sent. Any number of workers may do so."""
+        """Delete attachments that nobody sent, and what old commands printed. Any number of workers may do so."""
         await db.write(attachments.delete_unsent)
         await db.read(attachments.sweep_files)
+        await db.write(commands.forget_old_output)
 
     async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]], hint: asyncio.Event | None = None) -> None:
         """Do it again and again, and at once when hinted at."""
@@ -201,7 +236,9 @@ class Worker:
         for runner in left:
             runner.stop(None, "drained")
         await asyncio.gather(*(task for task in tasks if not task.done()), return_exceptions=True)
+        await self._commands.close()
         await db.write(_leave, self.id, [*(runner.claimed for runner in left), *self._abandoned], alone=True)
+        await self._guarded(housekeeping.seal_the_audit_log)
         await self._guarded(housekeeping.note_the_log)
 
 

@@ -1,10 +1,25 @@
-"""Where an agent's files are: a private directory for each of its users, or the one the operator named."""
+"""Where an agent's files are: a private directory for each of its users, the one the operator named, or that of a sandbox."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
 
 from agents.models import Agent
+from sessions_app.keys import SessionKey, parse_key
+from tools_app.definition import Beside
+from tools_app.execution.rules import ExecRules
+
+HOOK = "hook"
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """`directory` is where tools read and write. A sandboxed session may also see the agent's own, which is `beside` it."""
+
+    directory: Path
+    sandboxed: bool = False
+    beside: Beside | None = None
 
 
 def place_of(agent: Agent, owner_id: int) -> Path:
@@ -16,6 +31,26 @@ def place_of(agent: Agent, owner_id: int) -> Path:
 
 def workspace_of(agent: Agent, owner_id: int) -> Path:
     """The directory, made if it is not there."""
-    path = place_of(agent, owner_id)
+    return _made(place_of(agent, owner_id))
+
+
+def workplace_of(agent: Agent, owner_id: int, session_id: str, session_key: str, rules: ExecRules) -> Workplace:
+    """Where a session works by the exec rules. Its directories are made if they are not there."""
+    own = workspace_of(agent, owner_id)
+    if not is_sandboxed(parse_key(session_key), rules):
+        return Workplace(own)
+    if rules.workspace_access == "rw":
+        return Workplace(own, sandboxed=True)
+    names = {"session": f"session-{session_id}", "agent": f"agent-{agent.slug}-user-{owner_id}", "shared": "shared"}
+    inside = _made(Path(settings.HOME) / "sandboxes" / names[rules.sandbox_scope])
+    return Workplace(inside, sandboxed=True, beside=Beside(own, "ro" if rules.workspace_access == "ro" else "none"))
+
+
+def is_sandboxed(key: SessionKey, rules: ExecRules) -> bool:
+    """Group chats and webhooks speak with strangers' words, so they are sandboxed unless an operator says otherwise."""
+    return rules.sandbox_mode == "all" or (rules.sandbox_mode == "groups" and (bool(key.group) or key.kind == HOOK))
+
+
+def _made(path: Path) -> Path:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path

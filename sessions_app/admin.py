@@ -16,6 +16,7 @@ from django.utils.translation import ngettext, pgettext_lazy
 from clawsite.infra.admin_actions import Outlook, confirmed
 from clawsite.infra.admin_base import Around, Page, ReadOnlyAdmin, ReadOnlyInline
 from clawsite.infra.admin_display import EMPTY, change_link, link_to, moment, page_link, seconds_between, usd
+from clawsite.infra.models import AuditEntry
 from sessions_app import admin_log, marks, runs, sessions  # noqa: F401  # admin_log registers the other tables
 from sessions_app.admin_display import CALL_STATUS, OWNER, RUN, RUN_STATUS, SESSION, decision
 from sessions_app.keys import parse_key
@@ -97,6 +98,7 @@ class SessionAdmin(ReadOnlyAdmin):
         yield Around(_("Attachments"), Attachment, own)
         yield Around(_("Outbox"), Outbox, own)
         yield Around(_("Subagents"), Session, {"parent": str(row.pk)})
+        yield Around(_("Audit log"), AuditEntry, own)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("accounts.administer_gateway")
@@ -199,6 +201,7 @@ class RunAdmin(ReadOnlyAdmin):
         yield Around(_("Transcript"), TranscriptEntry, own)
         yield Around(_("Events"), Event, own)
         yield Around(_("Outbox"), Outbox, own)
+        yield Around(_("Audit log"), AuditEntry, {"session": str(row.session_id), "run": row.pk})
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("accounts.administer_gateway")

@@ -15,7 +15,7 @@ from clawsite.infra import clock
 from clawsite.infra.admin_base import Around, ClawAdmin, Page, ReadOnlyAdmin
 from clawsite.infra.admin_display import EMPTY, moment
 from sessions_app.admin_display import OUTBOX_STATUS, OWNER, RUN, SESSION
-from sessions_app.models import Attachment, Event, Lane, Outbox, Run, ToolCall, TranscriptEntry, Worker
+from sessions_app.models import Attachment, Event, Freeze, Lane, Outbox, Run, ToolCall, TranscriptEntry, Worker
 
 LONGEST_EXCERPT = 120
 
@@ -162,6 +162,18 @@ class WorkerAdmin(ReadOnlyAdmin):
     def around(self, row: Worker) -> Iterable[Around]:
         yield Around(_("Running now"), Run, {"worker": row.pk, "status": Run.Status.RUNNING.value})
         yield Around(_("All its runs"), Run, {"worker": row.pk})
+
+
+@admin.register(Freeze)
+class FreezeAdmin(ReadOnlyAdmin):
+    """The history of stops. They are made and lifted on pages of their own, with a reason."""
+
+    list_display = ["scope", "subject", "by_name", "reason", "at", "lifted_by_name", "lifted_reason", "lifted_at"]
+    list_filter = ["scope"]
+    search_fields = ["subject", "by_name", "reason", "lifted_reason"]
+    search_help_text = _("Agent, run, person or reason")
+    date_hierarchy = "at"
+    ordering = ["-id"]
 
 
 @admin.register(Lane)

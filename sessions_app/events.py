@@ -74,6 +74,11 @@ def wake(run_pk: int, status: str) -> None:
     transaction.on_commit(lambda: bus.publish({"k": "run", "run": run_pk, "status": status}))
 
 
+def freezes_changed() -> None:
+    """Hint that something was stopped or may go on: workers and gateways read the rows."""
+    transaction.on_commit(lambda: bus.publish({"k": "freeze"}))
+
+
 def session_changed(session: Session, change: str, *, only: int | None = None) -> None:
     """Told to everybody who may see it, or to one person only."""
     message: dict[str, Any] = {

@@ -127,6 +127,7 @@ def _unfinished(session: Session) -> tuple[list[dict[str, Any]], dict[str, Any] 
             active = {
                 "runId": run.run_id,
                 "status": run.status,
+                "waitingFor": run.reason or None if run.status == Run.Status.WAITING else None,
                 "seq": view.seq,
                 "messageId": view.open_message or None,
                 "text": view.open_text,

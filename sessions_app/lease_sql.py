@@ -12,9 +12,20 @@ from clawsite.infra import clock
 from sessions_app import sql
 from sessions_app.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events
 from sessions_app.prompt_content import prompt_content
-from sessions_app.sql import LANE, RUN, SESSION
+from sessions_app.sql import FREEZE, LANE, RUN, SESSION
 
 UNFINISHED = "('accepted', 'running', 'waiting')"  # letter for letter the condition of the partial index
+
+# Of the run `c`: nobody has stopped it, its agent or everything. The table holds nothing that is in force on almost every day.
+NOT_FROZEN = f"""
+NOT EXISTS (
+  SELECT 1 FROM {FREEZE} f WHERE f.lifted_at IS NULL AND (
+    f.scope = 'all'
+    OR (f.scope = 'run' AND f.subject = CAST(c.id AS varchar(64)))
+    OR (f.scope = 'agent' AND f.subject = (SELECT s.agent FROM {SESSION} s WHERE s.id = c.session_id))
+  )
+)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,7 @@ def claim(*, worker: str, lane: str, most: int, lease_seconds: float) -> list[tu
           LEFT JOIN (
             SELECT owner_id, count(*) AS n FROM {RUN} WHERE status = 'running' AND lane = %s GROUP BY owner_id
           ) b ON b.owner_id = c.owner_id
+          WHERE {NOT_FROZEN}
         ) ranked ORDER BY late, turn, id LIMIT %s
         """,
         [lane, lane, lane, room],

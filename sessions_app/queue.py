@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
-from sessions_app import events, hot_sql, lease_sql, runs, sql, tool_calls
+from sessions_app import events, freezes, hot_sql, lease_sql, runs, sql, tool_calls
 from sessions_app.hot_sql import Append, LeaseLost, Step
 from sessions_app.journal import NewEvent
 from sessions_app.lease_sql import Claimed
@@ -16,6 +16,8 @@ from sessions_app.models import Run, Worker
 log = logging.getLogger(__name__)
 
 __all__ = ["Claimed", "LeaseLost"]
+
+FROZEN = "frozen"  # reason of a run that waits because people stopped it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,10 @@ def claim(worker: str, most: int, *, lanes: Sequence[str] = (), after: str = "")
 
 
 def rescue(worker: str, most: int) -> list[Claimed]:
-    """Take over running runs whose lease ran out. What was in flight is marked, what is beyond help is ended."""
+    """Take over running runs whose lease ran out. What was in flight is marked, what is beyond help is ended.
+
+    What people have stopped meanwhile is taken from its lost worker too, and waits instead of being handed out.
+    """
     helped = []
     for claimed, told in lease_sql.rescue(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
         events.announce_run(claimed, told)
@@ -55,6 +60,8 @@ def rescue(worker: str, most: int) -> list[Claimed]:
                 "poisoned",
                 f"the worker died {claimed.rescues} times during this run, so it was not tried again",
             )
+        elif freezes.is_frozen(claimed.agent, claimed.pk):
+            park_frozen(claimed)
         else:
             helped.append(claimed)
     return helped
@@ -85,12 +92,22 @@ def step(claimed: Claimed, *, to: Run.Status | None = None, **what: Any) -> None
 def end(claimed: Claimed, to: Run.Status, reason: str, error: str = "", *, before: Sequence[NewEvent] = ()) -> None:
     """End a held run without a further answer: an error or an abort."""
     last = runs.end_event(to, reason, error, startedAt=claimed.started_ms)
-    step(claimed, to=to, reason=reason, error=error, events=[*before, last])
+    undecided, results = tool_calls.close_waiting(claimed.pk, reason)
+    step(claimed, to=to, reason=reason, error=error, events=[*before, *undecided, last], entries=results)
+    runs.unowned_run_ended.send(Run, run_pk=claimed.pk, reason=reason)
 
 
 def park(claimed: Claimed, reason: str) -> None:
     """The run waits for people or children: it keeps the session's turn, but no worker and no lane slot."""
     step(claimed, to=Run.Status.WAITING, reason=reason, events=[NewEvent("lifecycle", {"phase": "waiting", "reason": reason})])
+
+
+def park_frozen(claimed: Claimed, *, before: Sequence[NewEvent] = ()) -> None:
+    """People stopped the run. It is ready at once: what keeps it from being claimed is the freeze alone, so lifting that is enough,
+    also if it happened a moment ago."""
+    waiting = NewEvent("lifecycle", {"phase": "waiting", "reason": FROZEN})
+    step(claimed, to=Run.Status.WAITING, reason=FROZEN, events=[*before, waiting])
+    runs.make_ready([claimed.pk])
 
 
 def give_back(held: Sequence[Claimed]) -> None:

@@ -30,6 +30,7 @@ PLAIN = {
     "there is no such tool in this run": gettext_lazy("there is no such tool in this run"),
     "the policy refused it when this run began": gettext_lazy("the policy refused it when this run began"),
     "there is no workspace": gettext_lazy("there is no workspace"),
+    "commands need a workspace": gettext_lazy("commands need a workspace"),
     "there is nowhere to speak from outside of a run": gettext_lazy("there is nowhere to speak from outside of a run"),
     "notes are read for the owner of the session only": gettext_lazy("notes are read for the owner of the session only"),
     "no search engine is configured": gettext_lazy("no search engine is configured"),
@@ -42,6 +43,7 @@ PLAIN = {
     ),
     "it could not be made, see the log": gettext_lazy("it could not be made, see the log"),
     "its factory returns nothing that could be called": gettext_lazy("its factory returns nothing that could be called"),
+    "its factory makes no plan of what it would do": gettext_lazy("its factory makes no plan of what it would do"),
     "this version does not have it yet": gettext_lazy("this version does not have it yet"),
 }
 

@@ -30,6 +30,7 @@ KEPT = frozenset(
     }
 )
 KEPT_OF_MESSAGE = frozenset({"role", "timestamp", "messageId", "model", "provider", "usage", "stopReason"})
+KEPT_OF_APPROVAL = frozenset({"id", "status", "decision", "by", "expiresAt", "needed"})
 SPOKEN = ("delta", "partialResult", "prompt", "error")  # told by their length
 
 
@@ -41,4 +42,6 @@ def without_words(data: Mapping[str, Any]) -> dict[str, Any]:
         kept["characters"] = said
     if isinstance(message := data.get("message"), Mapping):
         kept["message"] = {name: value for name, value in message.items() if name in KEPT_OF_MESSAGE}
+    if isinstance(approval := data.get("approval"), Mapping):
+        kept["approval"] = {name: value for name, value in approval.items() if name in KEPT_OF_APPROVAL}
     return kept

@@ -9,17 +9,20 @@ from uuid import UUID
 import orjson
 from django.conf import settings
 from django.db import transaction
+from django.dispatch import Signal
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, QueueFull
-from sessions_app import events, hot_sql, lanes, rewinds, sql
+from sessions_app import events, hot_sql, lanes, rewinds, sql, tool_calls
 from sessions_app.journal import NewEvent
 from sessions_app.models import Run, Session, SessionMember
 from sessions_app.prompt_content import asked_for, attached
 
 LONGEST_RUN_ID = 200
 LONGEST_TITLE = 80
+
+unowned_run_ended = Signal()  # run_pk, reason; sent in the transaction that ends a run without its runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def accept_run(
     digest = _request_hash(session.id, prompt, options, lane)
     if first := _accepted_before(user, run_id, digest):
         return first
-    _may_write(user, session)
+    may_write(user, session)
     queued = sql.row(f"SELECT count(*) FROM {sql.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
     if queued >= settings.MAX_QUEUED_PER_USER:
         raise QueueFull(
@@ -104,7 +107,7 @@ def request_abort(*, user: User, session: Session, run_id: str | None = None, re
 
     With the reason WITHDRAWN only one's own whose turn has not come, and one that was stopped before it came is forgotten too.
     """
-    _may_write(user, session)
+    may_write(user, session)
     sql.lock_sessions([sql.uuid_value(session.id)])
     runs = Run.objects.filter(session=session, status__in=Run.UNFINISHED).order_by("id")
     if run_id is not None:
@@ -129,7 +132,8 @@ def _abort(run: Run, session: Session, reason: str) -> AbortAsked:
 
 
 def end_unowned(run: Run, session: Session, to: Run.Status, reason: str, error: str = "") -> None:
-    """End a run that no worker holds."""
+    """End a run that no worker holds. Who keeps something for it, such as questions about its calls, hears `unowned_run_ended`."""
+    undecided, results = tool_calls.close_waiting(run.pk, reason) if run.status == Run.Status.WAITING else ([], [])
     told = hot_sql.commit_step(
         hot_sql.Step(
             run_pk=run.pk,
@@ -138,9 +142,12 @@ def end_unowned(run: Run, session: Session, to: Run.Status, reason: str, error: 
             to=to,
             reason=reason,
             error=error,
-            events=[end_event(to, reason, error)],
+            events=[*undecided, end_event(to, reason, error)],
+            entries=results,
+            generation=run.generation,
         )
     )
+    unowned_run_ended.send(Run, run_pk=run.pk, reason=reason)
     events.announce(
         session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told, run_pk=run.pk, run_id=run.run_id
     )
@@ -153,6 +160,14 @@ def end_event(to: Run.Status, reason: str, error: str = "", **more: Any) -> NewE
     if to == Run.Status.FAILED:
         return NewEvent("lifecycle", {"phase": "error", "error": error, "kind": reason, **ended})
     return NewEvent("lifecycle", {"phase": "end", "aborted": to == Run.Status.ABORTED, "stopReason": reason or "stop", **ended})
+
+
+def may_write(user: User, session: Session) -> None:
+    """Forbidden for those who may only read it."""
+    if session.owner_id == user.pk:
+        return
+    if not SessionMember.objects.filter(session=session, user=user, role=SessionMember.Role.WRITER).exists():
+        raise Forbidden("you may read this session but not write in it; ask its owner")
 
 
 @transaction.atomic
@@ -191,10 +206,3 @@ def _title(prompt: str, options: dict[str, Any]) -> str:
 def _request_hash(session_id: UUID, prompt: str, options: dict[str, Any], lane: str) -> str:
     body = orjson.dumps([str(session_id), prompt, asked_for(options), lane], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(body).hexdigest()
-
-
-def _may_write(user: User, session: Session) -> None:
-    if session.owner_id == user.pk:
-        return
-    if not SessionMember.objects.filter(session=session, user=user, role=SessionMember.Role.WRITER).exists():
-        raise Forbidden("you may read this session but not write in it; ask its owner")

@@ -13,6 +13,7 @@ SESSION = "sessions_app_session"
 EVENT = "sessions_app_event"
 ENTRY = "sessions_app_transcriptentry"
 LANE = "sessions_app_lane"
+FREEZE = "sessions_app_freeze"
 
 # The lease is measured by the database's clock, so that no two hosts' clocks are compared.
 _NOW = {
@@ -62,6 +63,12 @@ def lock_runs(ids: Sequence[Any]) -> None:
     """Take several run rows in the order of their sessions, as everybody does who locks the sessions first."""
     if connection.vendor == "postgresql":
         rows(f"SELECT id FROM {RUN} WHERE id IN ({marks(ids)}) ORDER BY session_id, id FOR UPDATE", ids)
+
+
+def lock_number(number: int, *, shared: bool = False) -> None:
+    """Hold a number until the transaction ends, alone or with others who share it. On SQLite every writer is alone anyway."""
+    if connection.vendor == "postgresql":
+        execute(f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}(%s)", [number])
 
 
 def marks(values: Sequence[Any]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clawsite.infra import clock
-from sessions_app import events, hot_sql
+from sessions_app import audited_calls, events, hot_sql
 from sessions_app.hot_sql import LeaseLost, Step
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.lease_sql import Claimed
@@ -33,6 +33,7 @@ class Decision:
     query: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     policy_version: int = 0
+    code: str = "tool_not_allowed"
 
 
 def record(claimed: Claimed, decisions: Sequence[Decision]) -> None:
@@ -66,6 +67,7 @@ def record(claimed: Claimed, decisions: Sequence[Decision]) -> None:
                 )
             )
     ToolCall.objects.bulk_create(fresh)
+    audited_calls.decided(claimed, decisions)
 
 
 def start(claimed: Claimed, call_id: str, name: str, arguments: dict[str, Any]) -> None:
@@ -83,13 +85,14 @@ def finish(claimed: Claimed, call_id: str, name: str, result: dict[str, Any], *,
     ended = [_result_event(call_id, name, result, is_error, _allowed(call.values_list("verdict", flat=True).get(), name))]
     _write(claimed, ended, [_result_entry(call_id, name, result, text, is_error)])
     call.update(status=status, result=result, is_error=is_error, ended_at=clock.now())
+    audited_calls.ended(claimed, call_id, name, status)
 
 
 def refuse(claimed: Claimed, decision: Decision) -> None:
     """Tell the model and the clients that a call was not allowed, and by which layer."""
     result = {
         "content": [{"type": "text", "text": decision.words}],
-        "details": {"code": "tool_not_allowed", "layer": decision.refused_by},
+        "details": {"code": decision.code, "layer": decision.refused_by},
     }
     told = [
         NewEvent("tool", {"phase": "start", "name": decision.name, "toolCallId": decision.call_id, "args": decision.arguments}),
@@ -97,6 +100,23 @@ def refuse(claimed: Claimed, decision: Decision) -> None:
     ]
     _write(claimed, told, [_result_entry(decision.call_id, decision.name, result, decision.words, True)])
     ToolCall.objects.filter(run_id=claimed.pk, call_id=decision.call_id).update(result=result, is_error=True, ended_at=clock.now())
+
+
+def wait(claimed: Claimed, decision: Decision, approval: dict[str, Any]) -> None:
+    """Tell that a call waits for people, and by which question."""
+    what = {"name": decision.name, "toolCallId": decision.call_id, "args": decision.arguments}
+    _write(claimed, [NewEvent("tool", {"phase": "waiting", **what, "approval": approval})])
+
+
+def close_waiting(run_pk: int, reason: str) -> tuple[list[NewEvent], list[NewEntry]]:
+    """The run ends while calls are undecided: what to tell of them, in the step that ends it."""
+    words = f"stopped: the run ended ({reason}) before this call was decided. It did not run."
+    result = {"content": [{"type": "text", "text": words}], "details": {"code": "stopped"}}
+    waiting = ToolCall.objects.filter(run_id=run_pk, status=ToolCall.Status.WAITING)
+    calls = list(waiting.order_by("position"))
+    waiting.update(status=ToolCall.Status.FAILED, result=result, is_error=True, ended_at=clock.now())
+    told = [_result_event(call.call_id, call.name, result, True, _allowed(call.verdict, call.name)) for call in calls]
+    return told, [_result_entry(call.call_id, call.name, result, words, True) for call in calls]
 
 
 def interrupt_started(claimed: Claimed) -> None:
@@ -109,12 +129,18 @@ def close_started(claimed: Claimed, reason: str) -> None:
     _close_started(claimed, ToolCall.Status.FAILED, f"stopped: the run ended ({reason}) before this call did", "stopped")
 
 
+def stop_started(claimed: Claimed, words: str) -> None:
+    """People stopped the run and it will go on later: what was in flight was ended half-way and is not begun again."""
+    _close_started(claimed, ToolCall.Status.FAILED, f"{words}; what it did until then is not undone", "stopped")
+
+
 def _close_started(claimed: Claimed, status: ToolCall.Status, words: str, code: str) -> None:
     result = {"content": [{"type": "text", "text": words}], "details": {"code": code}}
     for call in ToolCall.objects.filter(run_id=claimed.pk, status=ToolCall.Status.STARTED).order_by("position"):
         told = [_result_event(call.call_id, call.name, result, True, _allowed(call.verdict, call.name))]
         _write(claimed, told, [_result_entry(call.call_id, call.name, result, words, True)])
         ToolCall.objects.filter(pk=call.pk).update(status=status, result=result, is_error=True, ended_at=clock.now())
+        audited_calls.ended(claimed, call.call_id, call.name, status)
 
 
 def _allowed(verdict: dict[str, Any], name: str) -> dict[str, str]:

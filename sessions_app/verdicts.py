@@ -14,6 +14,8 @@ def verdict_of(call: Mapping[str, Any]) -> dict[str, Any]:
             return {"allowed": True, "why": "allowed: no layer refuses it"}
         why = f"allowed by layer {allowed['layer']}: {allowed['rule']}"
         return {"allowed": True, "layer": allowed["layer"], "rule": allowed["rule"], "why": why}
+    if said := call["verdict"].get("exec"):  # behind the nine layers: what it would do was judged by itself
+        return {"allowed": False, "layer": call["refused_by"], "rule": said, "why": f"refused by layer exec: {said}"}
     refused = next((step for step in _steps(call["verdict"], call["name"]) if step["effect"] == "deny"), None)
     if refused is None:
         rule = call["verdict"].get("not_offered", "")  # nothing is known of calls older than this field

@@ -56,6 +56,11 @@ def living() -> QuerySet[Worker]:
     return Worker.objects.filter(heartbeat_at__gte=oldest, draining=False)
 
 
+def heard_of() -> QuerySet[Worker]:
+    """Workers that may still hold something, also while they drain. Who is missing here has lost its leases, or is gone."""
+    return Worker.objects.filter(heartbeat_at__gte=sql.db_now() - settings.LEASE_SECONDS)
+
+
 def forget_silent() -> int:
     """Drop workers of other hosts that hold nothing and have been silent for an hour."""
     silent = Worker.objects.filter(heartbeat_at__lt=sql.db_now() - FORGOTTEN_AFTER_SECONDS)

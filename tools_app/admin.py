@@ -31,6 +31,7 @@ def _editor(request: HttpRequest) -> User:
 
 @admin.register(ToolPolicy)
 class ToolPolicyAdmin(VersionedAdmin):
+    audited_as = ""  # by policies, as a version
     form = ToolPolicyForm
     list_display = ["place", "scope", "subject_link", "profile", *LISTS]
     list_filter = ["scope", "profile"]
@@ -90,6 +91,7 @@ class ToolPolicyAdmin(VersionedAdmin):
 
 @admin.register(PolicyTest)
 class PolicyTestAdmin(VersionedAdmin):
+    audited_as = ""  # by policy_tests
     form = PolicyTestForm
     list_filter = ["expected"]
     search_fields = ["name", "agent", "tool"]

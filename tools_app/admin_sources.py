@@ -9,6 +9,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from clawsite.infra import audit
 from clawsite.infra.admin_actions import Outlook, confirmed
 from clawsite.infra.admin_display import EMPTY, word_column
 from tools_app import offer, source_changes
@@ -53,6 +54,7 @@ def _restart_outlook(_request: HttpRequest, server: McpServer) -> Outlook:
 class SourceAdmin(ServedAdmin):
     """What both have in common: the switch."""
 
+    audited_as = ""  # by source_changes
     switch: Any
 
     def _log(self, request: HttpRequest, rows: Iterable[Any], field: str) -> None:
@@ -151,6 +153,9 @@ class McpServerAdmin(SourceAdmin):
     )
     def restart(self, request: HttpRequest, rows: list[McpServer]) -> str:
         servers.restart(rows)
+        audit.record_all(
+            [audit.Entry("admin.acted", subject=("MCP server", row.pk), details={"change": "restarted"}) for row in rows]
+        )
         self._log(request, rows, "revision")
         return ngettext("%d server is restarted.", "%d servers are restarted.", len(rows)) % len(rows)
 

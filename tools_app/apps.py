@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
@@ -10,7 +12,15 @@ class ToolsAppConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
-        from tools_app import admin_sources  # noqa: F401  # registers its tables
+        from sessions_app.runs import unowned_run_ended
+        from tools_app import admin_exec, admin_sources  # noqa: F401  # they register their tables
         from tools_app.policies import install_policies
 
         post_migrate.connect(install_policies, sender=self)
+        unowned_run_ended.connect(_void_questions, dispatch_uid="void questions")
+
+
+def _void_questions(run_pk: int, reason: str, **_signal: Any) -> None:
+    from tools_app.execution.approvals import void_of_run
+
+    void_of_run(run_pk, f"the run was stopped ({reason})")

@@ -5,29 +5,33 @@ the caller writes the `Authorization`, question, answer and policy version, with
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, replace
 from typing import Any, Literal
 
 from sessions_app.rule_words import NOT_OFFERED
 from tools_app.definition import CallRef, Tool, ToolResult, text_result
 from tools_app.offer import OfferedNow
-from tools_app.policy.chain import evaluate
+from tools_app.policy.chain import Verdict, evaluate
+from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
+from tools_app.supervision import Plan, Supervision
 from tools_app.toolset import Toolset
 
 _DOOR = object()
 NOTHING: Mapping[str, str] = {}
+EXEC = "exec"  # the layer behind the nine: what a supervised tool would do is judged by itself
 NAME_SHOWN = 128  # characters of a name that the model made up
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizedCall:
-    """A permit for exactly this call of exactly this tool."""
+    """A permit for exactly this call of exactly this tool; of a supervised one, for exactly this plan."""
 
     ref: CallRef
     tool: Tool
     door: InitVar[object]
+    plan: Plan | None = None
 
     def __post_init__(self, door: object) -> None:
         if door is not _DOOR:
@@ -38,7 +42,7 @@ class AuthorizedCall:
 class Authorization:
     """The decision about one call, with all that is needed to ask years later why it was made."""
 
-    effect: Literal["allow", "deny"]
+    effect: Literal["allow", "ask", "deny"]
     layer: str  # that refused; empty when allowed
     rule: str
     reason: str  # in words, as the model is told when refused
@@ -46,20 +50,69 @@ class Authorization:
     verdict: dict[str, Any]
     policy_version: int
     permit: AuthorizedCall | None
+    code: str = "tool_not_allowed"
+    supervision: Supervision | None = None
 
     @property
     def refusal(self) -> ToolResult:
         """The result of a refused call, in place of the tool's."""
-        return text_result(self.reason, details={"code": "tool_not_allowed", "layer": self.layer, "rule": self.rule}, is_error=True)
+        return text_result(self.reason, details={"code": self.code, "layer": self.layer, "rule": self.rule}, is_error=True)
 
 
-def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules, now: OfferedNow | None = None) -> Authorization:
-    """Judge a call by the rules and the plugins of this moment, which may be others than those the tool set was built with."""
+def authorize_tool_call(
+    call: CallRef,
+    *,
+    toolset: Toolset,
+    rules: PolicyRules,
+    now: OfferedNow | None = None,
+    supervise: Callable[[], Supervision] | None = None,
+) -> Authorization:
+    """Judge a call by the rules and the plugins of this moment, which may be others than those the tool set was built with.
+
+    What no layer refuses and is supervised is judged by its plan too: `supervise` is asked then, and only then.
+    """
+    query, verdict, layer, rule = _layers(call, toolset, rules, now)
+    tool = toolset.get(call.name)
+    reason = _refusal(call, layer, rule, toolset, now.gone if now else NOTHING) if layer else "allowed: no layer refuses it"
+    supervision = None
+    if tool and tool.plan and not layer:
+        supervision = (
+            supervise() if supervise else Supervision("deny", "exec_denied: nobody has looked at what it would do. It did not run.")
+        )
+        if supervision.effect == "deny":
+            layer, rule, reason = EXEC, supervision.code, supervision.words
+    permit = None
+    if tool and not layer and (supervision is None or supervision.effect == "allow"):
+        # A copy: what runs is what was judged, whatever happens to the caller's dict meanwhile.
+        ref = CallRef(call.id, call.name, copy.deepcopy(call.arguments))
+        permit = AuthorizedCall(ref, tool, _DOOR, supervision.plan if supervision else None)
+    return Authorization(
+        effect="deny" if layer else supervision.effect if supervision else "allow",
+        layer=layer,
+        rule=rule,
+        reason=reason,
+        query=query.to_json(),
+        # No layer has said these, so the trace does not hold them.
+        verdict=verdict.to_json() | ({"not_offered": rule} if layer == NOT_OFFERED else {EXEC: reason} if layer == EXEC else {}),
+        policy_version=rules.version,
+        permit=permit,
+        code=supervision.code if supervision and layer == EXEC else "tool_not_allowed",
+        supervision=supervision,
+    )
+
+
+def refused_now(call: CallRef, *, toolset: Toolset, rules: PolicyRules, now: OfferedNow | None = None) -> str:
+    """The words of the layer that refuses a call in this moment; empty when none does."""
+    _query, _verdict, layer, rule = _layers(call, toolset, rules, now)
+    return _refusal(call, layer, rule, toolset, now.gone if now else NOTHING) if layer else ""
+
+
+def _layers(call: CallRef, toolset: Toolset, rules: PolicyRules, now: OfferedNow | None) -> tuple[PolicyQuery, Verdict, str, str]:
+    """The question, every layer's answer, and the first that refuses with its rule."""
     asked = [facts for facts in toolset.query.tools if facts.name == call.name]
     query = replace(toolset.query, plugins=now.plugins) if now else toolset.query
     query, gone = query.about(asked), now.gone if now else NOTHING
     verdict = evaluate(query, rules)
-    tool = toolset.get(call.name)
     layer = rule = ""
     if not asked:
         layer, rule = NOT_OFFERED, "there is no such tool in this run"
@@ -69,24 +122,10 @@ def authorize_tool_call(call: CallRef, *, toolset: Toolset, rules: PolicyRules, 
         layer, rule = NOT_OFFERED, gone[call.name]
     elif call.name in toolset.declined:
         layer, rule = NOT_OFFERED, toolset.declined[call.name]
-    elif tool is None:
+    elif toolset.get(call.name) is None:
         # Allowed since the run began. The model was not shown it, so it acts on a guess.
         layer, rule = NOT_OFFERED, "the policy refused it when this run began"
-    permit = None
-    if tool and not layer:
-        # A copy: what runs is what was judged, whatever happens to the caller's dict meanwhile.
-        permit = AuthorizedCall(CallRef(call.id, call.name, copy.deepcopy(call.arguments)), tool, _DOOR)
-    return Authorization(
-        effect="deny" if layer else "allow",
-        layer=layer,
-        rule=rule,
-        reason=_refusal(call, layer, rule, toolset, gone) if layer else "allowed: no layer refuses it",
-        query=query.to_json(),
-        # No layer has said it, so the trace does not hold it.
-        verdict=verdict.to_json() | ({"not_offered": rule} if layer == NOT_OFFERED else {}),
-        policy_version=rules.version,
-        permit=permit,
-    )
+    return query, verdict, layer, rule
 
 
 def _refusal(call: CallRef, layer: str, rule: str, toolset: Toolset, gone: Mapping[str, str]) -> str:

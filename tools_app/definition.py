@@ -12,23 +12,26 @@ A factory whose tool has no place in the run raises `Declined`, which says why.
 import asyncio
 import inspect
 import logging
+import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 # A tool finds everything it is declared with here.
 from tools_app.arguments import BadArguments as BadArguments
 from tools_app.arguments import Check, checked_by, json_schema
 from tools_app.arguments import MayBeBlank as MayBeBlank
 from tools_app.arguments import ToolArgs as ToolArgs
+from tools_app.supervision import Plan
 
 logger = logging.getLogger(__name__)
 
 # What every provider takes as a function name; upper case is left out because policy entries ignore case.
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+BY_ITSELF = math.inf  # time-out of a tool that sees to its time itself, call by call
 
 
 class ToolFailed(Exception):
@@ -118,6 +121,16 @@ class Call:
     call_id: str
     update: Callable[[ToolResult], None]
     abort: asyncio.Event
+    plan: Plan | None = None  # of a supervised tool: exactly this is carried out
+    may_act: Callable[[], bool] = lambda: True  # whether the run is still ours, asked last of all before something begins
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The agent's own workspace, as a command in a sandboxed session sees it."""
+
+    path: Path
+    access: Literal["none", "ro"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +145,9 @@ class ToolEnv:
     run_pk: int | None = None  # none: called from outside a run
     model: str = ""
     takes_images: bool = False  # whether that model can look at images
+    beside: Beside | None = None  # in a sandbox whose workspace is not the agent's own
     sender_id: int = 0  # who sent the message that started the run, which may be a guest; left out: the owner
+    tools: frozenset[str] = frozenset()  # names of all that the policy leaves this run
     search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)  # what plugins bring to web_search
 
     def __post_init__(self) -> None:
@@ -142,6 +157,7 @@ class ToolEnv:
 
 A = TypeVar("A", bound=ToolArgs)
 Execute = Callable[[A, Call], Awaitable[ToolResult]]
+MakePlan = Callable[[Any, CallRef], Awaitable[Any]]  # what the call would do, or ToolFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +173,7 @@ class Tool:
     polls: bool
     timeout_s: float | None
     perform: Callable[[Any, Call], Awaitable[ToolResult]]
+    plan: MakePlan | None = None  # of a supervised tool
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "parameters": self.parameters}
@@ -168,7 +185,8 @@ class ToolFactory:
 
     `idempotent` promises that doing it twice is as good as once: after a time-out it is tried once more. `polls` says that
     asking the same again and again is its use, so that the loop guard has more patience. Without `timeout_s` it has the
-    installation's (`CLAWSITE_TOOL_TIMEOUT_SECONDS`).
+    installation's (`CLAWSITE_TOOL_TIMEOUT_SECONDS`), with BY_ITSELF none from outside. A `supervised` tool's factory returns a
+    callable that has a `plan` too: what it says it would do is judged, and perhaps shown to people, before it may.
     """
 
     name: str
@@ -182,6 +200,7 @@ class ToolFactory:
     idempotent: bool = False
     polls: bool = False
     owner_only: bool = False
+    supervised: bool = False
     timeout_s: float | None = None
 
     def create(self, env: ToolEnv) -> Tool:
@@ -192,6 +211,9 @@ class ToolFactory:
         except Exception as error:  # one tool that is broken must not cost the run all others
             _log_once(self.name, type(error).__name__)
             raise Declined(f"it could not be made, see the log: `{type(error).__name__}`") from error
+        plan: MakePlan | None = getattr(perform, "plan", None)
+        if self.supervised and plan is None:
+            raise Declined("its factory makes no plan of what it would do")
         if not callable(perform):  # a factory without its last line, in a plugin that nobody has checked
             raise Declined("its factory returns nothing that could be called")
         return Tool(
@@ -204,6 +226,7 @@ class ToolFactory:
             self.polls,
             self.timeout_s,
             perform,
+            plan if self.supervised else None,
         )
 
 
@@ -223,6 +246,7 @@ def tool(
     idempotent: bool = False,
     polls: bool = False,
     owner_only: bool = False,
+    supervised: bool = False,
     timeout_s: float | None = None,
 ) -> Callable[[Callable[[ToolEnv], Execute[A]]], ToolFactory]:
     """Declare a tool. `group` is a name without its `group:`; read-only calls may run beside each other."""
@@ -245,6 +269,7 @@ def tool(
             idempotent=idempotent,
             polls=polls,
             owner_only=owner_only,
+            supervised=supervised,
             timeout_s=timeout_s,
         )
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Protocol
 
 from tools_app.authorize import AuthorizedCall
-from tools_app.definition import Call, CallRef, TextBlock, ToolEnded, ToolEvent, ToolResult, ToolStarted, ToolUpdated
+from tools_app.definition import Call, CallRef, TextBlock, ToolEnded, ToolEvent, ToolResult, ToolStarted, ToolUpdated, text_result
 from tools_app.wrappers import perform, tidy
 
 MAX_TOGETHER = 8  # file work runs on threads, of which a process has few
@@ -21,9 +21,14 @@ NO_NOTES: Mapping[str, str] = {}
 Told = asyncio.Queue[ToolEvent | asyncio.Task[None]]
 
 
+class NotStarted(Exception):
+    """Between its permit and its start something changed. The words are told in place of a result."""
+
+
 class Journal(Protocol):
     """Where a call is written down before it is told. An exception here stops everything that still runs."""
 
+    def may_act(self) -> bool: ...
     async def started(self, call: CallRef) -> None: ...
     async def updated(self, call: CallRef, partial: ToolResult) -> None: ...
     async def ended(self, call: CallRef, result: ToolResult) -> None: ...
@@ -73,9 +78,13 @@ async def _run(authorized: AuthorizedCall, journal: Journal, abort: asyncio.Even
         if running:  # what a tool says after its end would come after its result
             told.put_nowait(ToolUpdated(ref, tidy(partial)))
 
-    await journal.started(ref)
+    try:
+        await journal.started(ref)
+    except NotStarted as refused:
+        told.put_nowait(ToolEnded(ref, text_result(str(refused), details={"code": "exec_denied"}, is_error=True)))
+        return
     told.put_nowait(ToolStarted(ref))
-    result = await perform(authorized, Call(ref.id, update, abort))
+    result = await perform(authorized, Call(ref.id, update, abort, authorized.plan, journal.may_act))
     running = False
     if note:
         result = replace(result, content=(*result.content, TextBlock(note)))

@@ -11,7 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
-from clawsite.infra import clock
+from clawsite.infra import acting, audit, clock
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from sessions_app import sql
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
@@ -127,14 +127,17 @@ def _publish(number: int, changed_by: User | None, change: str) -> None:
 
 def record_version(number: int, changed_by: User | None, change: str) -> None:
     """Keep rows and tests as they stand now. Nothing is judged here: whoever calls has done so, or has changed no row."""
+    rules = _stored_rules(number)
     PolicyVersion.objects.create(
         number=number,
         created_at=clock.now(),
         changed_by=changed_by,
         change=change[:LONGEST_CHANGE],
-        snapshot=_stored_rules(number).snapshot(),
+        snapshot=rules.snapshot(),
         tests=[test.as_expectation().brief() for test in PolicyTest.objects.all()],
     )
+    author = acting.account(changed_by) if changed_by else None
+    audit.record("policy.published", actor=author, subject=("policy version", number), change=change, rules=len(rules.rows))
 
 
 def _stored_rules(number: int) -> PolicyRules:

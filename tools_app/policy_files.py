@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clawsite.accounts.models import User
+from clawsite.infra import acting, audit
 from clawsite.infra.errors import InvalidRequest
 from tools_app.models import PolicyTest
 from tools_app.plugins import with_plugins
@@ -80,6 +81,8 @@ def import_file(file: PolicyFile, *, changed_by: User | None = None, expected_ve
     PolicyTest.objects.bulk_create(
         [PolicyTest(**{name: getattr(test, name) for name in (*Expectation.WORDS, *Expectation.FLAGS)}) for test in file.tests]
     )
+    author = acting.account(changed_by) if changed_by else None
+    audit.record("settings.changed", actor=author, subject=("policy tests", "all"), change="imported", tests=len(file.tests))
     return replace_policies(file.rows, changed_by=changed_by, expected_version=expected_version)
 
 

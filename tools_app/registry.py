@@ -27,6 +27,8 @@ BUILTIN_MODULES = (
     "tools_app.builtin.patch",
     "tools_app.builtin.image",
     "tools_app.builtin.web",
+    "tools_app.builtin.exec",
+    "tools_app.builtin.process",
 )
 OWN_APPS = frozenset({"tools_app", "agents"})
 DISCOVERED_MODULE = "agent_tools"

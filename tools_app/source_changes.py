@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext as _
 
+from clawsite.infra import audit
 from clawsite.infra.errors import Conflict, InvalidRequest
 from tools_app import offer, plugins, sources
 from tools_app.mcp import servers
@@ -34,7 +35,11 @@ def save_server(server: McpServer, *, expected_revision: int | None = None) -> M
         if before and expected_revision not in (None, before.revision):
             words = _("%(server)s was changed while you were editing. What you typed is kept: look at it, then save again.")
             raise Conflict(words % {"server": before.name})
+        fields = [name for name in servers.SETTINGS if before is None or getattr(server, name) != getattr(before, name)]
         server.save(update_fields=_changed(server, before) if before else None)
+        change = "changed" if before else "added"
+        # By name only: values of variables and headers are what makes a server trust us.
+        audit.record("settings.changed", subject=("MCP server", server.pk), name=server.name, change=change, fields=fields)
     return server
 
 
@@ -55,13 +60,17 @@ def _changed(server: McpServer, before: McpServer) -> list[str]:
 
 
 def switch_servers(rows: Iterable[McpServer], *, on: bool) -> None:
+    rows = list(rows)
     off = {} if on else {"status": McpServer.Status.OFF, "error": ""}
     with _keeping_the_tests():
         McpServer.objects.filter(pk__in=_keys(rows)).update(enabled=on, revision=F("revision") + 1, **off)
+        _note("MCP server", rows, "enabled" if on else "disabled")
 
 
 def delete_servers(rows: Iterable[McpServer]) -> None:
+    rows = list(rows)
     with _keeping_the_tests():
+        _note("MCP server", rows, "deleted")
         McpServer.objects.filter(pk__in=_keys(rows)).delete()
 
 
@@ -70,6 +79,7 @@ def switch_plugins(rows: Iterable[Plugin], *, on: bool) -> None:
     names = {row.name for row in rows}
     with _keeping_the_tests(on=names) if on else _keeping_the_tests(off=names):
         Plugin.objects.filter(pk__in=_keys(rows)).update(enabled=on, error="")
+        _note("plugin", rows, "enabled" if on else "disabled")
 
 
 def rehearse(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -109,6 +119,13 @@ def _faults(rules: PolicyRules) -> dict[str, tuple[Broken, bool]]:
         fault.expectation.name: (fault, fault.expectation.expected == PolicyTest.Expected.NEVER and within_reach(fault, now))
         for fault in broken_tests(rules)
     }
+
+
+def _note(kind: str, rows: Iterable[McpServer | Plugin], change: str) -> None:
+    details = {"change": change}
+    audit.record_all(
+        [audit.Entry("settings.changed", subject=(kind, row.pk), details={"name": row.name} | details) for row in rows]
+    )
 
 
 def _keys(rows: Iterable[McpServer | Plugin]) -> list[Any]:

@@ -32,7 +32,7 @@ def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: R
     """Ask the policy about every tool, and make those that no layer refuses."""
     query = replace(query, tools=tuple(each.facts for each in known.tools.values()), plugins=known.plugin_names)
     verdict = evaluate(query, rules)
-    made, declined = known.create(verdict.kept, env)
+    made, declined = known.create(verdict.kept, replace(env, tools=frozenset(verdict.kept)))
     return Toolset({name: _adapted(tool, query) for name, tool in made.items()}, query, verdict, declined)
 
 

@@ -13,7 +13,8 @@ from clawsite.infra.redact import host_secrets
 from tools_app import cleaning
 from tools_app.adapter.aliases import with_own_names
 from tools_app.authorize import AuthorizedCall
-from tools_app.definition import BadArguments, Call, Tool, ToolFailed, ToolResult, text_result
+from tools_app.definition import BY_ITSELF, BadArguments, Call, CallRef, Tool, ToolFailed, ToolResult, text_result
+from tools_app.supervision import Supervision
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,22 @@ async def perform(authorized: AuthorizedCall, call: Call) -> ToolResult:
         return text_result(f"the tool failed unexpectedly ({type(error).__name__})", details={"code": "tool_failed"}, is_error=True)
 
 
+async def planned(tool: Tool, ref: CallRef) -> Any:
+    """What a supervised call would do; a Supervision that denies it, in words, where no plan can be made."""
+    if tool.plan is None:
+        raise TypeError(f"{tool.name} is not supervised")
+    try:
+        return await tool.plan(tool.check(with_own_names(tool.name, ref.arguments, tool.parameters)), ref)
+    except BadArguments as error:
+        return Supervision("deny", _argument_errors(tool, error), code="invalid_arguments")
+    except ToolFailed as failure:
+        return Supervision("deny", str(failure), code="tool_failed")
+    except Exception as error:
+        logger.exception("tool %s could not plan call %s", tool.name, ref.id)
+        words = f"exec_denied: what it would do could not be found out ({type(error).__name__}). It did not run."
+        return Supervision("deny", words)
+
+
 def tidy(result: ToolResult) -> ToolResult:
     """The result within the limits of this installation, and without its secrets."""
     secrets = host_secrets([settings.SECRET_KEY, settings.GATEWAY_TOKEN])
@@ -46,6 +63,8 @@ def tidy(result: ToolResult) -> ToolResult:
 async def _within_time(tool: Tool, args: Any, call: Call) -> ToolResult:
     """The tool's result, or words about its time-out. What is declared idempotent gets a second try."""
     seconds = tool.timeout_s or settings.TOOL_TIMEOUT_SECONDS
+    if seconds == BY_ITSELF:
+        return await tool.perform(args, call)
     for _ in range(2 if tool.idempotent else 1):
         limit = asyncio.timeout(seconds)
         try:

@@ -35,6 +35,9 @@ class Turn:
 
 # The first phrase that fits decides, so the more particular come first.
 PHRASES = (
+    # Only at the beginning of what is said: the rest of the line is the command, as it is.
+    ("exec", r"^\s*(?:please\s+)?(?:run|execute)\s+(?:the\s+)?(?:command\s*:?\s+)?(?P<command>\S.*)$"),
+    ("exec", r"^\s*请?(?:帮我)?(?:运行|执行)(?:一下)?(?:命令)?\s*[:：]?\s*(?P<command>\S.*)$"),
     ("edit", rf"\b(?:replace|change)\s+(?P<old>.+?)\s+(?:with|to|by)\s+(?P<new>.+?)\s+in\s+{FILE}"),
     ("edit", rf"\bedit\s+{FILE}[\s,:;]+(?:and\s+)?(?:replace|change)\s+(?P<old>.+?)\s+(?:with|to|by)\s+(?P<new>.+)"),
     ("edit", rf"[把将]\s*{PATH}\s*(?:文件)?(?:里面|里|中)?的?\s*(?P<old>.+?)\s*(?:替换|改|换)(?:成|为)\s*(?P<new>.+)"),
@@ -98,14 +101,18 @@ def next_turn(messages: Sequence[Message], tools: Sequence[str]) -> Turn:
 
 def understand(text: str) -> tuple[str, dict[str, Any]]:
     """The tool that plain words ask for, or `count`, and its arguments; no tool when they ask for none."""
+    whole = text
     # Bounded, because the phrases take quadratic time on text made for it.
     text = re.sub(r"(\s{2})\s+", r"\1", text[:LONGEST_REQUEST])
     for tool, pattern in COMPILED:
-        found = pattern.search(text)
+        # A command that was cut or tidied would be another one.
+        found = pattern.search(text) if tool != "exec" else pattern.search(whole) if len(whole) <= LONGEST_REQUEST else None
         if found is None:
             continue
         part = {name: _unquoted(value) for name, value in found.groupdict().items() if value is not None}
         match tool:
+            case "exec":
+                return tool, {"command": _quoted_command(found["command"])}
             case "edit":
                 return tool, {"path": part["path"], "old_text": part["old"], "new_text": part["new"]}
             case "write":
@@ -126,6 +133,14 @@ def understand(text: str) -> tuple[str, dict[str, Any]]:
     return "", {}
 
 
+def _quoted_command(text: str) -> str:
+    """A command in backticks or quotes that stand around all of it; otherwise every character counts."""
+    text = text.strip()
+    begin, end = text[0], text[-1]
+    around = len(text) > 2 and (begin, end) in (("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("「", "」"))
+    return text[1:-1] if around and begin not in text[1:-1] else text
+
+
 def _unquoted(text: str) -> str:
     text = text.strip()
     if len(text) > 1 and text[0] in QUOTES and text[-1] in QUOTES:
@@ -135,6 +150,8 @@ def _unquoted(text: str) -> str:
 
 def _tell(result: ToolResultMessage, arguments: dict[str, Any], words: Words) -> str:
     path = str(arguments.get("path", ""))
+    if result.name == "exec":
+        return _tell_command(result, str(arguments.get("command", "")), words)
     if result.is_error:
         return words.failed.format(tool=result.name, error=result.text.strip().replace("\n", "\n> "))
     match result.name:
@@ -155,6 +172,16 @@ def _tell(result: ToolResultMessage, arguments: dict[str, Any], words: Words) ->
             facts = [line.partition(":") for line in result.text.splitlines() if line.strip()]
             return words.status + "\n\n" + "\n".join(f"- **{name.strip()}**: {value.strip()}" for name, _, value in facts)
     return words.other.format(tool=result.name) + "\n\n" + _fenced(result.text, "", words)
+
+
+def _tell_command(result: ToolResultMessage, command: str, words: Words) -> str:
+    text = result.text.strip()
+    if result.is_error and text.startswith("exec_denied: "):
+        return words.denied.format(command=command, reason=text.removeprefix("exec_denied: "))
+    if result.is_error and not text.endswith("]"):  # not even tried
+        return words.failed.format(tool=result.name, error=text.replace("\n", "\n> "))
+    printed, _, how = text.rpartition("\n")
+    return words.ran.format(command=command, how=how.strip("[]")) + "\n\n" + _fenced(printed, "", words)
 
 
 def _tell_files(text: str, words: Words) -> str:

@@ -32,6 +32,8 @@ class Words:
     sample: str
     attached: str
     thought_attached: str
+    ran: str
+    denied: str
 
 
 ENGLISH = Words(
@@ -47,6 +49,7 @@ Try one of these:
 - `replace hello with goodbye in notes.txt`
 - `search for goodbye`
 - `status`
+- `run ls -la`, once an operator lets agents ask to run commands
 - `count slowly to 30`, and press Stop before I am done
 
 For a real model, set `CLAWSITE_MODEL` (for example `openai/gpt-5` or `ollama/llama3.1`) and the key of its provider \
@@ -68,6 +71,7 @@ An operator decides in the tool policies which tools an agent may use.""",
         "edit": "I will change `{path}`.",
         "grep": "I will search the workspace.",
         "session_status": "I will look up the state of this session.",
+        "exec": "I would like to run `{command}`. Depending on the exec rules a person has to approve it first.",
     },
     failed="The tool `{tool}` reported an error:\n\n> {error}",
     files="Files in the workspace: **{count}**",
@@ -86,6 +90,8 @@ An operator decides in the tool policies which tools an agent may use.""",
 You attached {names}. I am a fixed script and cannot look at it, but a real model would have got it: images to look at, \
 short texts in full. Other files are in the workspace under `uploads/`; you could say: `list the files in my workspace`.""",
     thought_attached="Something is attached to this message. I name it.",
+    ran="`{command}` has run ({how}):",
+    denied="I was not allowed to run `{command}`:\n\n> {reason}",
 )
 
 SIMPLIFIED_CHINESE = Words(
@@ -101,6 +107,7 @@ SIMPLIFIED_CHINESE = Words(
 - `把 notes.txt 里的 你好 替换成 再见`
 - `搜索 再见`
 - `状态`
+- `运行 ls -la`（需要管理员先允许代理申请执行命令）
 - `慢慢数到 30`，然后在数完之前按“停止”
 
 要使用真正的模型，请设置 `CLAWSITE_MODEL`（例如 `openai/gpt-5` 或 `ollama/llama3.1`）\
@@ -122,6 +129,7 @@ SIMPLIFIED_CHINESE = Words(
         "edit": "我来修改 `{path}`。",
         "grep": "我来搜索工作区。",
         "session_status": "我来查看本会话的状态。",
+        "exec": "我想执行 `{command}`。根据执行规则，可能需要有人先批准。",
     },
     failed="工具 `{tool}` 报告了错误：\n\n> {error}",
     files="工作区里有 **{count}** 个文件：",
@@ -140,6 +148,8 @@ SIMPLIFIED_CHINESE = Words(
 您附上了 {names}。我只是固定的脚本，看不懂其中的内容；真正的模型会收到它：图片可以看到，短文本会完整给出。\
 其他文件在工作区的 `uploads/` 里，您可以说：`列出工作区的文件`。""",
     thought_attached="这条消息带有附件，我说出它们的名字。",
+    ran="`{command}` 已执行（{how}）：",
+    denied="我没有获准执行 `{command}`：\n\n> {reason}",
 )
 
 

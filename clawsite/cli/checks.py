@@ -24,6 +24,8 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 35)  # UPDATE … RETURNING
 NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "glusterfs", "ceph")
 GATEWAY_SECONDS = 5.0
+AUDIT_LAST = 1_000  # entries whose seals are checked
+UNSEALED_SECONDS = 60.0
 LOW_DISK, NO_DISK = 1 << 30, 100 << 20
 
 
@@ -299,8 +301,48 @@ def check_sources(_settings: ModuleType) -> Finding:
     return Finding("sources", "ok", f"MCP servers and plugins: {on} enabled, {off} switched off")
 
 
+def check_sandbox(_settings: ModuleType) -> Finding:
+    """How commands of agents are shut in, by trying it."""
+    load_django(pool=False)
+    from tools_app.execution.sandbox import Level, available
+
+    found = available()
+    weak = [str(shortfall) for shortfall in found.weaknesses]
+    lower = [str(shortfall) for shortfall in found.why_not_higher]
+    if found.level == Level.NONE:
+        todo = "Install bubblewrap and allow user namespaces; until then every command asks a person."
+        return Finding("sandbox", "warn", f"none: {'; '.join(lower + weak)}", todo)
+    if found.level < Level.BWRAP or weak:
+        todo = "Install bubblewrap and allow user namespaces." if lower else "Use an account of its own for the server."
+        return Finding("sandbox", "warn", f"{found.level.word}, tried and held; but: {'; '.join(lower + weak)}", todo)
+    return Finding("sandbox", "ok", f"{found.level.word}: tried, and every attempt to get out failed")
+
+
+def check_audit(settings: ModuleType) -> Finding:
+    """The end of the chain only: `claw audit verify` walks all of it."""
+    from clawsite.infra import audit_anchor, clock
+    from clawsite.infra.audit_guard import missing_guards
+    from clawsite.infra.audit_verify import verify
+
+    if missing := missing_guards():
+        todo = "Run `claw migrate`, which puts them back, and find out who took them away: then `claw audit verify`."
+        return Finding("audit", "fail", f"the database no longer refuses changes of the log: no {', '.join(missing)}", todo)
+    try:
+        anchors = list(audit_anchor.read(Path(settings.AUDIT_ANCHOR))) if settings.AUDIT_ANCHOR else []
+    except (OSError, audit_anchor.BadAnchor) as error:
+        return Finding("audit", "warn", f"CLAWSITE_AUDIT_ANCHOR: {error}", "Make the file readable, or name another one.")
+    report = verify(anchors, last=AUDIT_LAST)
+    if report.findings:
+        return Finding("audit", "fail", report.findings[0].words, "Run `claw audit verify`: it names every row.")
+    if report.oldest_unsealed and (clock.now() - report.oldest_unsealed).total_seconds() > UNSEALED_SECONDS:
+        text = f"{report.unsealed} entries wait for their seal, the oldest since {report.oldest_unsealed:%Y-%m-%d %H:%M} UTC"
+        return Finding("audit", "warn", text, "A worker seals them every second: start one, or look at its log.")
+    anchored = f", {len(anchors)} anchors fit" if anchors else ""
+    return Finding("audit", "ok", f"{report.position} entries sealed, the last {report.sealed} checked{anchored}")
+
+
 BASIC: list[Callable[[ModuleType], Finding]] = [
     check_python, check_account, check_home, check_secrets, check_disk, check_debug, check_origins, check_proxies, check_static,
-    check_server, check_gateway, check_redis, check_sqlite,
+    check_server, check_gateway, check_redis, check_sqlite, check_sandbox,
 ]  # fmt: skip
-WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [check_people, check_worker, check_model, check_sources]
+WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [check_people, check_worker, check_model, check_sources, check_audit]

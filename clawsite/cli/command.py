@@ -7,9 +7,12 @@ Each of our commands is such a module in this package and a thin Django command 
 
 import argparse
 import os
+import pwd
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from clawsite.infra.acting import Actor, acting_as
 
 if TYPE_CHECKING:
     from django.core.management.base import BaseCommand
@@ -32,7 +35,18 @@ def run_plain(module: ModuleType, name: str, arguments: list[str], program: str 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
-    return int(module.run(parser.parse_args(arguments)))
+    given = parser.parse_args(arguments)
+    with acting_as(lambda: on_the_host(f"{program} {name}")):
+        return int(module.run(given))
+
+
+def on_the_host(command: str) -> Actor:
+    """Whoever may run commands here is nobody in our database: the audit log names the command and the account of the host."""
+    try:
+        login = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        login = str(os.getuid())
+    return Actor("system", name=f"{command} ({login})")
 
 
 def django_command(module: ModuleType) -> "type[BaseCommand]":
@@ -52,7 +66,8 @@ def django_command(module: ModuleType) -> "type[BaseCommand]":
 
         def handle(self, *_arguments: str, **options: Any) -> None:
             try:
-                code = module.run(argparse.Namespace(**options))
+                with acting_as(lambda: on_the_host(module.__name__.rpartition(".")[2])):
+                    code = module.run(argparse.Namespace(**options))
             except CommandFailed as failed:
                 raise CommandError(str(failed), returncode=failed.code) from failed
             if code:

@@ -9,7 +9,8 @@ import sys
 from importlib import import_module
 
 from clawsite.cli import trouble
-from clawsite.cli.command import CommandFailed, read_settings, run_plain
+from clawsite.cli.command import CommandFailed, on_the_host, read_settings, run_plain
+from clawsite.infra.acting import acting_as
 from clawsite.infra.environment import SettingsError
 
 # In the order a new user needs them. The value is the module in this package.
@@ -21,7 +22,11 @@ COMMANDS = {
     "logs": "logs",
     "call": "call",
     "token": "token",
+    "panic": "panic",
     "policy": "policy",
+    "approvals": "approvals",
+    "exec": "exec",
+    "audit": "audit",
     "export": "export",
     "import": "import_",
     "web": "web",
@@ -83,7 +88,8 @@ def _run_django(arguments: list[str]) -> int:
             except SystemExit as unknown:  # it has said so
                 raise SystemExit(2) from unknown
 
-    Utility(arguments).execute()
+    with acting_as(lambda: on_the_host(" ".join(arguments[:2]))):
+        Utility(arguments).execute()
     return 0
 
 

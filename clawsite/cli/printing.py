@@ -177,6 +177,11 @@ def harmless(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def visible(text: str) -> str:
+    """For what somebody decides about: whatever would not be seen, or would turn the line around, is spelled out."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else f"⟨U+{ord(letter):04X}⟩" for letter in text)
+
+
 def message_text(message: dict[str, Any]) -> str:
     return "".join(block.get("text", "") for block in message.get("content", []) if block.get("type") == "text")
 

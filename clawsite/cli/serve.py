@@ -105,6 +105,7 @@ class Service:
         # The children have their own drain time; the margin lets them finish what they do at its end.
         self.supervisor = Supervisor(self.env, settings.DRAIN_SECONDS + 2, on_stop=self._close)
         self.first_steps: dict[str, Any] | None = None
+        self.welcomed = False
         self.web: Child | None = None
         self.web_ready = False
 
@@ -185,5 +186,6 @@ class Service:
         self._welcome()
 
     def _welcome(self) -> None:
-        if self.web_ready and self.first_steps is not None:
+        if self.web_ready and self.first_steps is not None and not self.welcomed:
+            self.welcomed = True
             print(welcome.text(self.settings, self.first_steps), flush=True)

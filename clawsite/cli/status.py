@@ -51,6 +51,7 @@ def describe(status: dict[str, Any], url: str) -> list[str]:
     return [
         *lines,
         f"  workers    {workers}",
+        *(f"  stopped    {_stop(stop)}" for stop in health["stopped"]),
         f"  runs       {runs['running']} running, {runs['accepted']} queued, {runs['waiting']} waiting",
         *(f"  lane       {_lane(lane)}" for lane in health["lanes"] if lane["running"] or lane["queued"] or lane["parked"]),
         f"  sessions   {health['sessions']['count']}, of which {status['sessions']['count']} are yours",
@@ -64,6 +65,11 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def _stop(stop: dict[str, Any]) -> str:
+    what = "everything" if stop["scope"] == "all" else f"{stop['scope']} {stop['subject']}"
+    return f"{what}, by {stop['by']}: {stop['reason']} (`claw panic --resume` lets it go on)"
 
 
 def _lane(lane: dict[str, Any]) -> str:

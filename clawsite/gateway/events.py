@@ -17,6 +17,19 @@ class Verdict(TypedDict):
     rule: NotRequired[str]
 
 
+class ApprovalFacts(TypedDict):
+    """The question about one tool call, as those who follow the chat may know it."""
+
+    id: str
+    status: Literal["pending", "approved", "denied", "expired", "void", "used"]
+    expiresAt: int
+    needed: int
+    decision: NotRequired[str]
+    by: NotRequired[str | None]
+    reason: NotRequired[str]
+    decidedAt: NotRequired[int]
+
+
 class Message(TypedDict):
     """A message of the transcript; or, where asked for, a notice of what happened between two of them."""
 
@@ -35,6 +48,7 @@ class Message(TypedDict):
     isError: NotRequired[bool]
     position: NotRequired[int]  # its place in the transcript, for paging; in history only, as what follows
     verdict: NotRequired[Verdict]
+    approvals: NotRequired[dict[str, ApprovalFacts]]  # by the id of the tool call that waits or waited for people
     startedAt: NotRequired[int]  # of a tool call
     durationMs: NotRequired[int]  # of a tool call; of the whole run on its last message
     notice: NotRequired[str]  # reset, compaction, fallback, aborted, failed
@@ -123,6 +137,33 @@ class SessionsChanged(TypedDict):
     ts: int
 
 
+class ApprovalRequested(TypedDict):
+    """People are asked about a command. Sent to those who may approve; exec.approval.get has all there is to see."""
+
+    id: str
+    request: dict[str, Any]
+    createdAtMs: int
+    expiresAtMs: int
+
+
+class ApprovalChanged(ApprovalRequested):
+    """An open question changed: one of two people agreed, it was left open for longer, or it is about to expire."""
+
+    change: Literal["voted", "extended", "expiring"]
+
+
+class ApprovalResolved(TypedDict):
+    """A question is closed. `decision` is null where nobody gave one: it expired, or became void."""
+
+    id: str
+    decision: str | None
+    resolvedBy: str | None
+    ts: int
+    status: str
+    reason: str
+    request: dict[str, Any]
+
+
 class PresenceEvent(TypedDict):
     """Who is online. Protocol 1 also gets `id`, `status` and `capabilities` of the client that came or went last."""
 
@@ -147,6 +188,24 @@ class Shutdown(TypedDict):
     restartExpectedMs: int | None
 
 
+class Stop(TypedDict):
+    """Somebody stopped everything, the agent or the run `subject`, and nothing of it goes on until it is resumed."""
+
+    id: int
+    scope: Literal["all", "agent", "run"]
+    subject: str
+    reason: str
+    by: str
+    at: int
+
+
+class FreezeEvent(TypedDict):
+    """Something was stopped or resumed. Single runs are left out: `panic.status` names those that the caller may see."""
+
+    ts: int
+    stopped: list[Stop]
+
+
 class Health(TypedDict, total=False):
     """The state of the installation, in numbers; also sent as an event every minute. `ok` is false while the database is away."""
 
@@ -164,6 +223,7 @@ class Health(TypedDict, total=False):
     runs: dict[str, int]
     lanes: list[dict[str, Any]]
     workers: int
+    stopped: list[Stop]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +239,12 @@ EVENTS = {
     "chat": EventType(ChatEvent),
     "session": EventType(SessionEvent),
     "sessions.changed": EventType(SessionsChanged),
+    "exec.approval.requested": EventType(ApprovalRequested),
+    "exec.approval.changed": EventType(ApprovalChanged),
+    "exec.approval.resolved": EventType(ApprovalResolved),
     "presence": EventType(PresenceEvent, droppable=True),
     "tick": EventType(Tick, droppable=True),
     "health": EventType(Health, droppable=True),
+    "freeze": EventType(FreezeEvent),
     "shutdown": EventType(Shutdown),
 }

@@ -1,15 +1,16 @@
 """The state of the installation in one small object, for `health`, hello-ok and the event every minute."""
 
 import time
-from typing import Any
+from typing import Any, Literal, cast
 
 from django.db.models import Count
 
 from agents.selectors import list_agents
+from clawsite.gateway.events import Stop
 from clawsite.infra import clock
-from sessions_app import lanes, workers
+from sessions_app import freezes, lanes, workers
 from sessions_app.keys import DEFAULT_AGENT
-from sessions_app.models import Run, Session
+from sessions_app.models import Freeze, Run, Session
 
 
 def active_sessions() -> int:
@@ -18,7 +19,7 @@ def active_sessions() -> int:
 
 
 def snapshot() -> dict[str, Any]:
-    """Numbers only: it goes to everybody, so it names nobody's sessions."""
+    """Numbers, and why nothing happens: it goes to everybody, so it names nobody's sessions."""
     began = time.perf_counter()
     unfinished = Run.objects.filter(status__in=Run.UNFINISHED).values_list("status").annotate(count=Count("pk"))
     health = {
@@ -36,8 +37,20 @@ def snapshot() -> dict[str, Any]:
         "runs": {"accepted": 0, "running": 0, "waiting": 0} | dict(unfinished),
         "lanes": lanes.lane_report(),
         "workers": workers.living().count(),
+        "stopped": [told_stop(stop) for stop in freezes.active() if stop.scope != Freeze.Scope.RUN],
     }
     return {**health, "durationMs": round((time.perf_counter() - began) * 1000)}
+
+
+def told_stop(stop: Freeze) -> Stop:
+    """A stop on the wire."""
+    scope = cast("Literal['all', 'agent', 'run']", stop.scope)
+    return Stop(id=stop.pk, scope=scope, subject=stop.subject, reason=stop.reason, by=stop.by_name, at=clock.to_ms(stop.at))
+
+
+def stops_in_force() -> frozenset[int]:
+    """Which stops there are: two looks that differ are news for everybody."""
+    return frozenset(stop.pk for stop in freezes.active())
 
 
 def unreachable(reason: str) -> dict[str, Any]:

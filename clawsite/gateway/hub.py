@@ -263,7 +263,7 @@ class Hub:
         """Find what the bus has lost: new members, ended runs that somebody awaits, and events of sessions we follow."""
         if self.run_waits:
             for run_pk in await self._rows.ended(self.run_waits.runs):
-                self.run_waits.ended(run_pk)
+                self.run_waits.tell(run_pk)
         if not self.audience:
             return
         await self.audience.read_members()

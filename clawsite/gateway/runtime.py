@@ -15,13 +15,15 @@ from typing import Any
 from django.conf import settings
 
 from clawsite.accounts import browsers
-from clawsite.gateway import health, limits
+from clawsite.gateway import approvals, health, limits
 from clawsite.gateway.authority import Credential, SignedOut, Standing, standing_of
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.errors import Close
 from clawsite.gateway.fanout import DatabaseRows
 from clawsite.gateway.hub import Hub
 from clawsite.gateway.presence import Presence, Versions
+from clawsite.gateway.scopes import Scope
+from clawsite.gateway.waits import Waits
 from clawsite.gateway.wire import Outgoing
 from clawsite.infra import bus, clock, db
 from clawsite.infra.errors import ClawError
@@ -45,6 +47,7 @@ class Runtime:
         self.stopping = False
         self.rows = DatabaseRows()
         self.hub = Hub(self.rows)
+        self.approval_waits: Waits[str] = Waits()
         self.versions = Versions()
         me = {
             "host": socket.gethostname(),
@@ -59,6 +62,7 @@ class Runtime:
         self._health = health.unreachable("not read yet")
         self._health_read = float("-inf")
         self._active_sessions = 0
+        self._stops: frozenset[int] = frozenset()
         self._browsers_noted = self.loop.time()
         self._looks: dict[Credential, asyncio.Task[Standing | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -78,6 +82,7 @@ class Runtime:
         await bus.start()
         self._unsubscribe = bus.subscribe(self._hear)
         self.spawn(self._every(settings.POLL_SECONDS, self.hub.poll))
+        self.spawn(self._every(settings.POLL_SECONDS, self._look_at_stops))
         self.spawn(self._every(limits.TICK_SECONDS, self._tick))
         self.spawn(self._every(limits.HEALTH_SECONDS, self._tell_health))
         log.info("the gateway is running as %s", self.process)
@@ -131,6 +136,24 @@ class Runtime:
                 self._doubt(message["user"])
             case "presence":
                 self.presence.hear(message)
+            case "approval":
+                self.approval_waits.tell(message["id"])
+                self.spawn(self._tell_approvers(message))
+            case "freeze":
+                self.spawn(self._look_at_stops())
+
+    async def _tell_approvers(self, message: dict[str, Any]) -> None:
+        if not self.hub.audience:
+            return
+        try:
+            news = await db.read(approvals.news_of, message["id"], message["change"])
+        except ClawError as error:
+            log.warning("approvers were not told of a question: %s", error.message)
+            return
+        if news:
+            for connection in self.hub.audience:
+                if Scope.APPROVALS in connection.authority.scopes:
+                    connection.take(news)
 
     # Credentials
 
@@ -211,6 +234,18 @@ class Runtime:
             self._health = health.unreachable(error.message)
         self._health_read = self.loop.time()
         self.versions.health += 1
+
+    async def _look_at_stops(self) -> None:
+        """Tell everybody what people have stopped or resumed; `claw panic` has no bus, so it is also found by this look."""
+        try:
+            stops = await db.read(health.stops_in_force)
+        except ClawError:  # the database is away, which others say
+            return
+        if stops != self._stops:
+            self._stops = stops
+            await self._read_health()
+            payload = {"ts": clock.now_ms(), "stopped": self._health.get("stopped", [])}
+            self.hub.broadcast(Outgoing("freeze", payload, payload))
 
     async def _tell_health(self) -> None:
         await self._read_health()

@@ -79,7 +79,9 @@ def _tool(event: Payload, session: SessionName) -> Payload:
     """Protocol 1's own event about a tool: the same facts, with a status of its own."""
     data = dict(event["data"])
     phase = data.pop("phase")
-    status = "error" if phase == "result" and data.get("isError") else phase
+    status = {"waiting": "update", "decided": "update"}.get(phase, phase)
+    if phase == "result" and data.get("isError"):
+        status = "error"
     return {
         "runId": event["runId"],
         "sessionKey": session.key,

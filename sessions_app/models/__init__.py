@@ -3,6 +3,7 @@
 from sessions_app.models.attachment import Attachment
 from sessions_app.models.event import Event
 from sessions_app.models.event_log import EventLog
+from sessions_app.models.freeze import Freeze
 from sessions_app.models.lane import Lane
 from sessions_app.models.mark import SessionMark
 from sessions_app.models.outbox import Outbox
@@ -16,6 +17,7 @@ __all__ = [
     "Attachment",
     "Event",
     "EventLog",
+    "Freeze",
     "Lane",
     "Outbox",
     "Run",

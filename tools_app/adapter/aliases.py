@@ -17,6 +17,8 @@ ALIASES: dict[str, dict[str, str]] = {
     "grep": {"directory": "path", "glob": "include"},
     "image": {**_PATH, "image": "path"},
     "apply_patch": {"patch": "input"},
+    "exec": {"cmd": "command", "cwd": "workdir", "timeout_seconds": "timeout"},
+    "process": {"session_id": "name", "text": "data"},
 }
 
 

@@ -7,6 +7,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.addressing import Cursor, Id, IdempotencyKey, ToSession, found, order_of_session
+from clawsite.gateway.approval_facts import add_approvals
 from clawsite.gateway.catch_up import Epoch, Missed, Place, missed_events
 from clawsite.gateway.events import Message
 from clawsite.gateway.methods.agent import RunWishes, failure
@@ -100,6 +101,7 @@ class ActiveRun(TypedDict):
 
     runId: str
     status: Literal["running", "waiting"]
+    waitingFor: str | None
     seq: int
     cursor: int
     messageId: str | None
@@ -143,6 +145,7 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
         return {**answer, "messages": [], "cursor": 0, "nextCursor": None, "queued": [], "activeRun": None}
     wanted = partial(history, session, limit=params.limit, notices=params.notices)
     page = await db.read(wanted, before=params.before, after=params.after, around=params.around)
+    await db.read(add_approvals, session, page.messages)
     messages = await with_html(page.messages) if params.html else page.messages
     answer["messages"] = cast("list[Message]", messages)
     answer["cursor"] = page.cursor

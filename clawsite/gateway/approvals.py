@@ -1,0 +1,164 @@
+"""Questions about commands as clients read them, and how they hear of them. The questions themselves are rows of tools_app."""
+
+import asyncio
+from typing import Any, Literal, NotRequired
+from uuid import UUID
+
+from typing_extensions import TypedDict
+
+from clawsite.accounts.models import User
+from clawsite.gateway.waits import Waits
+from clawsite.gateway.wire import Outgoing
+from clawsite.infra import clock, db
+from tools_app.execution import approvals
+from tools_app.models import Approval
+
+POLL_SECONDS = 2.0  # behind the hint, for one that was lost
+
+Changes = Literal["requested", "voted", "extended", "expiring", "resolved"]
+
+
+class Asked(TypedDict):
+    """What would run, in the words of OpenClaw's clients. `command` is the whole line; nothing of it is left out."""
+
+    command: str
+    cwd: str | None
+    host: Literal["gateway"]
+    security: None
+    ask: None
+    agentId: str
+    resolvedPath: str | None
+    sessionKey: str | None
+
+
+class ApprovalRecord(TypedDict):
+    """A question. `may` lists the answers that are possible, `whyNot` says why you cannot give one; `why` are the agent's words."""
+
+    id: str
+    request: Asked
+    createdAtMs: int
+    expiresAtMs: int
+    status: str
+    runId: str | None
+    toolCallId: str
+    requester: str
+    planHash: str
+    executables: list[dict[str, Any]]
+    parts: list[dict[str, Any]]
+    reasons: list[dict[str, str]]
+    writes: list[str]
+    touches: list[str]
+    isolation: int
+    network: bool
+    why: str
+    may: list[str]
+    whyNot: str
+    needed: int
+    agreed: list[str]
+    decision: NotRequired[str | None]
+    resolvedBy: NotRequired[str | None]
+    resolvedAtMs: NotRequired[int]
+    reason: NotRequired[str]
+
+
+def record_of(approval: Approval, user: User) -> ApprovalRecord:
+    """As this account sees it."""
+    plan, shown = approval.plan, approval.shown
+    record = ApprovalRecord(
+        id=str(approval.pk),
+        request=asked_of(approval, user.pk),
+        createdAtMs=clock.to_ms(approval.created_at),
+        expiresAtMs=clock.to_ms(approval.expires_at),
+        status=approval.status,
+        runId=approval.run.run_id if approval.run else None,
+        toolCallId=approval.call_id,
+        requester=approval.requester.get_username(),
+        planHash=approval.plan_hash,
+        executables=plan["executables"],
+        parts=shown["parts"],
+        reasons=shown["reasons"],
+        writes=shown["writes"],
+        touches=shown["touches"],
+        isolation=plan["level"],
+        network=plan["network"],
+        why=approval.why,
+        may=shown["may"],
+        whyNot=approvals.why_not(user, approval),
+        needed=approval.needed,
+        agreed=[vote.user.get_username() for vote in approval.votes.all()],
+    )
+    if approval.decided_at:
+        record["decision"] = approval.decision or None
+        record["resolvedBy"] = approval.decided_by.get_username() if approval.decided_by else None
+        record["resolvedAtMs"] = clock.to_ms(approval.decided_at)
+        record["reason"] = approval.reason
+    return record
+
+
+def asked_of(approval: Approval, user_pk: int) -> Asked:
+    plan = approval.plan
+    programs = [each["realpath"] for each in plan["executables"]]
+    return Asked(
+        command=plan["line"],
+        cwd=plan["cwd"] or None,
+        host="gateway",
+        security=None,
+        ask=None,
+        agentId=approval.agent,
+        resolvedPath=programs[0] if programs else None,
+        sessionKey=approval.session.key_for(user_pk) if approval.session else None,
+    )
+
+
+def open_records(user: User, *, limit: int) -> list[ApprovalRecord]:
+    """What waits, oldest first."""
+    waiting = Approval.objects.for_user(user).filter(status=Approval.Status.PENDING).order_by("created_at", "id")
+    related = waiting.select_related("session", "run", "requester", "decided_by").prefetch_related("votes__user")
+    return [record_of(approval, user) for approval in related[:limit]]
+
+
+def found_record(user: User, approval_id: str) -> ApprovalRecord:
+    return record_of(approvals.find(user, approval_id), user)
+
+
+async def decided(waits: Waits[str], user: User, approval_id: str) -> ApprovalRecord:
+    """The question once it is closed. Listening begins before the row is read."""
+    with waits.of(approval_id) as news:
+        while True:
+            news.clear()
+            record = await db.read(found_record, user, approval_id)
+            if record["status"] != Approval.Status.PENDING:
+                return record
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await news.wait()
+            except TimeoutError:
+                continue
+
+
+def news_of(approval_id: str, change: Changes) -> Outgoing | None:
+    """What approvers are told about a question that changed; None when it is gone."""
+    related = Approval.objects.select_related("session", "run", "requester", "decided_by")
+    approval = related.filter(pk=UUID(approval_id)).first()
+    if approval is None:
+        return None
+    if change == "resolved":
+        who = approval.decided_by.get_username() if approval.decided_by else None
+        payload: dict[str, Any] = {
+            "id": approval_id,
+            "decision": approval.decision or None,
+            "resolvedBy": who,
+            "ts": clock.now_ms(),
+        }
+        payload |= {"status": approval.status, "reason": approval.reason, "request": asked_of(approval, 0)}
+        return Outgoing("exec.approval.resolved", payload, payload)
+    payload = {
+        "id": approval_id,
+        "request": asked_of(approval, 0),
+        "createdAtMs": clock.to_ms(approval.created_at),
+        "expiresAtMs": clock.to_ms(approval.expires_at),
+    }
+    if change == "requested":
+        return Outgoing("exec.approval.requested", payload, payload)
+    payload["change"] = change
+    return Outgoing("exec.approval.changed", payload, payload)

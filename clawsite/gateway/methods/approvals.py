@@ -1,0 +1,195 @@
+"""Questions about commands over the socket: which are open, the answer to one, and asking one from outside."""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.gateway.addressing import Id, Key
+from clawsite.gateway.approvals import ApprovalRecord, decided, found_record, open_records, record_of
+from clawsite.gateway.registry import Call, Followed, Nothing, Params, method
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import db
+from clawsite.infra.errors import Conflict, Forbidden
+from tools_app.execution import approvals, outside, rule_document
+from tools_app.execution.grants import Wish
+
+Reason = Annotated[str, Field(max_length=approvals.LONGEST_REASON)]
+MOST = 200
+
+
+class ListParams(Params):
+    limit: int = Field(100, ge=1, le=MOST)
+
+
+class ListAnswer(TypedDict):
+    approvals: list[ApprovalRecord]
+
+
+@method("exec.approval.list", scope=Scope.READ)
+async def list_(call: Call, params: ListParams) -> ListAnswer:
+    """The open questions, oldest first: all of them for who may approve, those of one's own sessions for everybody else."""
+    return ListAnswer(approvals=await db.read(open_records, call.user, limit=params.limit))
+
+
+class ById(Params):
+    id: Id
+
+
+@method("exec.approval.get", scope=Scope.READ)
+async def get(call: Call, params: ById) -> ApprovalRecord:
+    """One question, open or closed."""
+    return await db.read(found_record, call.user, params.id)
+
+
+class ForHowLong(Params):
+    """At least one of `seconds` (60 to 28800) and `uses` (1 to 100); in this session, for the agent, or in the directory."""
+
+    seconds: int | None = None
+    uses: int | None = None
+    scope: Literal["session", "agent", "directory"] = "session"
+
+
+class ResolveParams(ById):
+    """`planHash` is that of the plan you saw: with it, an answer to anything else is refused. `for` goes with allow-for."""
+
+    decision: Literal["allow-once", "allow-for", "allow-always", "deny"]
+    reason: Reason = ""
+    plan_hash: str | None = Field(None, max_length=64)
+    for_: ForHowLong | None = Field(None, alias="for")
+
+
+class ResolveAnswer(TypedDict):
+    ok: Literal[True]
+    approval: ApprovalRecord
+
+
+@method("exec.approval.resolve", scope=Scope.APPROVALS)
+async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
+    """Answer a question. The first answer counts; another one gets CONFLICT and is told whose it was. The same again is fine."""
+    wish = Wish(params.for_.scope, params.for_.seconds, params.for_.uses) if params.for_ else None
+    return await db.write(_resolve, call.user, params, wish, alone=True)
+
+
+def _resolve(user: Any, params: ResolveParams, wish: Wish | None) -> ResolveAnswer:
+    try:
+        approvals.resolve(params.id, by=user, decision=params.decision, reason=params.reason, wish=wish, seen_hash=params.plan_hash)
+    except Conflict as late:
+        told = late.details or {}
+        if (told.get("decision"), told.get("decidedBy")) != (params.decision, user.get_username()):
+            raise
+    return ResolveAnswer(ok=True, approval=found_record(user, params.id))
+
+
+@method("exec.approval.extend", scope=Scope.APPROVALS)
+async def extend(call: Call, params: ById) -> ResolveAnswer:
+    """Leave a question open for as long again, from now on."""
+    return await db.write(_extend, call.user, params.id, alone=True)
+
+
+def _extend(user: Any, approval_id: str) -> ResolveAnswer:
+    return ResolveAnswer(ok=True, approval=record_of(approvals.extend(approval_id, by=user), user))
+
+
+@method("exec.approval.drop", scope=Scope.WRITE)
+async def drop(call: Call, params: ById) -> ResolveAnswer:
+    """Give up a command that waits in a session you write in; its agent goes on without it."""
+    return await db.write(_drop, call.user, params.id, alone=True)
+
+
+def _drop(user: Any, approval_id: str) -> ResolveAnswer:
+    return ResolveAnswer(ok=True, approval=record_of(approvals.drop(approval_id, by=user), user))
+
+
+@method("exec.approval.waitDecision", scope=Scope.READ)
+async def wait(call: Call, params: ById) -> ApprovalRecord:
+    """The question once it is closed: answered, expired or void."""
+    return await decided(call.runtime.approval_waits, call.user, params.id)
+
+
+class RequestParams(Params):
+    """A command that you will run yourself. `id` makes it idempotent; what else OpenClaw's clients send is not used."""
+
+    id: Id | None = None
+    command: str = Field(min_length=1, max_length=16_384)
+    cwd: str | None = Field(None, max_length=4096)
+    host: str | None = Field(None, max_length=64)
+    security: str | None = Field(None, max_length=32)
+    ask: str | None = Field(None, max_length=32)
+    agent_id: Id | None = None
+    resolved_path: str | None = Field(None, max_length=4096)
+    session_key: Key | None = None
+    timeout_ms: int = Field(1_800_000, ge=1_000, le=86_400_000)
+    two_phase: bool = False
+
+
+class RequestAnswer(TypedDict):
+    """`decision` is null when nobody answered in time. With `twoPhase` the first answer has `status` accepted and no decision."""
+
+    id: str
+    createdAtMs: int
+    expiresAtMs: int
+    status: NotRequired[Literal["accepted"]]
+    decision: NotRequired[str | None]
+    reason: NotRequired[str]
+
+
+@method("exec.approval.request", scope=Scope.WRITE)
+async def request(call: Call, params: RequestParams) -> RequestAnswer | Followed[RequestAnswer]:
+    """Ask people about a command of your own. Answered when they have decided; nothing is run here."""
+    asked = await db.write(
+        outside.ask,
+        by=call.user,
+        name=params.id or "",
+        command=params.command,
+        cwd=params.cwd or "",
+        agent=params.agent_id or "",
+        seconds=params.timeout_ms / 1000,
+        alone=True,
+    )
+    record = await db.read(found_record, call.user, str(asked.pk))
+    first = RequestAnswer(id=record["id"], createdAtMs=record["createdAtMs"], expiresAtMs=record["expiresAtMs"])
+
+    async def final() -> RequestAnswer:
+        told = await decided(call.runtime.approval_waits, call.user, record["id"])
+        allowed = told["status"] in ("approved", "used")
+        decision = told.get("decision") if allowed or told["status"] == "denied" else None
+        return {**first, "decision": decision, "reason": told.get("reason", "")}
+
+    if params.two_phase:
+        return Followed({**first, "status": "accepted"}, final)
+    return await final()
+
+
+class RulesAnswer(TypedDict):
+    """The exec rules as one document. `hash` is the `baseHash` of the next change."""
+
+    path: str
+    exists: Literal[True]
+    hash: str
+    file: dict[str, Any]
+
+
+@method("exec.approvals.get", scope=Scope.ADMIN)
+async def get_rules(call: Call, params: Nothing) -> RulesAnswer:
+    """The exec rules of the installation and of agents, with their allow lists, as OpenClaw writes them."""
+    return await db.read(_rules)
+
+
+class SetRulesParams(Params):
+    file: dict[str, Any]
+    base_hash: str = Field(max_length=64)
+
+
+@method("exec.approvals.set", scope=Scope.ADMIN)
+async def set_rules(call: Call, params: SetRulesParams) -> RulesAnswer:
+    """Replace them. Only by a person who is signed in with a browser; CONFLICT when somebody changed them since `baseHash`."""
+    if call.authority.credential.kind != "cookie":
+        raise Forbidden("exec rules are changed by a person who is signed in with a browser, never with a token")
+    await db.write(rule_document.replace, params.file, base_hash=params.base_hash, by=call.user, alone=True)
+    return await db.read(_rules)
+
+
+def _rules() -> RulesAnswer:
+    document = rule_document.current()
+    return RulesAnswer(path="exec rules", exists=True, hash=rule_document.hash_of(document), file=document)

@@ -1,0 +1,33 @@
+"""Waiting for news about something, by its key. News is a hint: whoever waits looks at the rows, also when nothing was heard."""
+
+import asyncio
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Waits(Generic[K]):
+    def __init__(self) -> None:
+        self._waiting: dict[K, set[asyncio.Event]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def tell(self, key: K) -> None:
+        for waiting in self._waiting.get(key, ()):
+            waiting.set()
+
+    @contextmanager
+    def of(self, key: K) -> Iterator[asyncio.Event]:
+        """Set when there may be news."""
+        news = asyncio.Event()
+        self._waiting.setdefault(key, set()).add(news)
+        try:
+            yield news
+        finally:
+            waiting = self._waiting[key]
+            waiting.discard(news)
+            if not waiting:
+                del self._waiting[key]

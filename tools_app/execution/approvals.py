@@ -1,0 +1,383 @@
+"""Questions to people: asked, answered once, expired, extended, void, used. A row each; nobody ever waits in memory.
+
+Every change is a compare-and-set on the row's status in a transaction that holds the session, so that of fifty answers one
+wins and the others are told who did. tools_app.execution.supervise decides when a question is needed.
+"""
+
+import datetime as dt
+from collections.abc import Collection, Iterable
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from clawsite.accounts.models import User
+from clawsite.infra import acting, audit, bus, clock
+from clawsite.infra.acting import Actor
+from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from sessions_app import hot_sql, runs, sql
+from sessions_app.events import announce
+from sessions_app.hot_sql import LeaseLost, Step
+from sessions_app.journal import NewEvent
+from sessions_app.lease_sql import Claimed
+from sessions_app.models import Run
+from tools_app.execution import grants
+from tools_app.execution.gate import Judgement, narrow_entry
+from tools_app.execution.grants import Wish
+from tools_app.execution.plan import Planned
+from tools_app.execution.rules import ExecRules
+from tools_app.models import Approval, ApprovalVote
+
+Status = Approval.Status
+Decision = Approval.Decision
+LONGEST_REASON = 1000
+LONGEST_WHY = 4000
+LONGEST_OPEN = dt.timedelta(days=30)
+WARN_BEFORE = dt.timedelta(minutes=10)  # or the last fifth of its time, whichever is shorter
+RECORDED = {
+    Status.APPROVED: "approval.decided",
+    Status.DENIED: "approval.decided",
+    Status.EXPIRED: "approval.expired",
+}
+ALLOWING = (Decision.ONCE, Decision.FOR, Decision.ALWAYS)
+
+
+def request(claimed: Claimed, planned: Planned, judgement: Judgement, rules: ExecRules, *, why: str, version: int) -> Approval:
+    """Ask people about a plan, in the transaction that decides its call."""
+    now = clock.now()
+    approval = Approval.objects.create(
+        session_id=claimed.session_id,
+        run_id=claimed.pk,
+        generation=claimed.generation,
+        call_id=planned.plan.call,
+        tool=planned.plan.tool,
+        agent=claimed.agent,
+        requester_id=claimed.owner_id,
+        plan=planned.plan.to_json(),
+        plan_hash=planned.plan.hash,
+        shown=_shown(planned, judgement, rules),
+        why=why[:LONGEST_WHY],
+        policy_version=version,
+        needed=2 if rules.two_people else 1,
+        exclude_requester=rules.exclude_requester,
+        approver_groups=[list(names) for names in rules.approver_groups],
+        fallback=rules.ask_fallback,
+        created_at=now,
+        expires_at=now + dt.timedelta(seconds=rules.expires_seconds),
+    )
+    noted("approval.requested", approval, actor=acting.agent(claimed.agent))
+    tell(approval, "requested")
+    return approval
+
+
+def _shown(planned: Planned, judgement: Judgement, rules: ExecRules) -> dict[str, Any]:
+    """What the card says besides the plan: made here, from the analysis, never from the agent's words."""
+    analysis = planned.analysis
+    narrow = narrow_entry(analysis)
+    every_time = rules.ask == "always" or bool(planned.plan.input_to)
+    shown: dict[str, Any] = {
+        "parts": [{"begin": part.begin, "end": part.end, "kind": part.kind, "note": part.note} for part in analysis.parts],
+        "reasons": [{"code": reason.code, "words": reason.words} for reason in judgement.reasons],
+        "writes": list(analysis.writes),
+        "touches": list(analysis.touches),
+        "may": [Decision.ONCE, Decision.DENY] if every_time else [*ALLOWING, Decision.DENY],
+    }
+    if isinstance(narrow, tuple) and not every_time:
+        shown["narrow"] = [{"pattern": entry.pattern, "shape": _shape(entry.shape)} for entry in narrow]
+    else:
+        shown["notNarrow"] = "it is asked about every time" if isinstance(narrow, tuple) else narrow.words
+        shown["may"] = [decision for decision in shown["may"] if decision != Decision.ALWAYS]
+    return shown
+
+
+def _shape(shape: tuple[str, ...] | None) -> list[str] | None:
+    return None if shape is None else list(shape)
+
+
+def find(user: User, approval_id: str | UUID) -> Approval:
+    """A question that this account may see."""
+    try:
+        wanted = approval_id if isinstance(approval_id, UUID) else UUID(approval_id)
+    except ValueError:
+        raise NotFound(_("there is no such question")) from None
+    found = Approval.objects.for_user(user).select_related("session", "run", "requester", "decided_by").filter(pk=wanted).first()
+    if found is None:
+        raise NotFound(_("there is no such question"))
+    return found
+
+
+def why_not(user: User, approval: Approval, groups: Collection[str] | None = None) -> str:
+    """Why this account may not answer this question; empty when it may. `groups`: theirs, where they are known already."""
+    if user.is_service or not user.is_active:
+        return _("only people answer such questions")
+    if not user.has_perm("accounts.approve_commands"):
+        return _("your account may not approve commands; that is the right of the group Approver")
+    if approval.exclude_requester and approval.requester_id == user.pk:
+        return _("this rule wants somebody else than who asked")
+    if not approval.approver_groups:
+        return ""
+    mine = set(user.groups.values_list("name", flat=True) if groups is None else groups)
+    for names in approval.approver_groups:
+        if not mine & set(names):
+            return _("this rule wants somebody of: %(groups)s") % {"groups": ", ".join(names)}
+    return ""
+
+
+@transaction.atomic
+def resolve(
+    approval_id: str | UUID, *, by: User, decision: str, reason: str = "", wish: Wish | None = None, seen_hash: str | None = None
+) -> Approval:
+    """Answer a question. The first answer counts; a later one gets Conflict and is told whose it was.
+
+    `seen_hash` is the plan's hash as the person saw it: an answer to another plan is refused.
+    """
+    approval = find(by, approval_id)
+    if refused := why_not(by, approval):
+        raise Forbidden(refused)
+    if decision not in (*ALLOWING, Decision.DENY):
+        raise InvalidRequest(_("the answer is one of: %(words)s") % {"words": ", ".join([*ALLOWING, Decision.DENY])})
+    if decision not in approval.shown["may"]:
+        raise InvalidRequest(_("this question cannot be answered with “%(decision)s”") % {"decision": decision})
+    if seen_hash is not None and seen_hash != approval.plan_hash:
+        raise Conflict(_("what you saw is not what would run; look at it again"))
+    if decision == Decision.FOR:
+        wish = (wish or Wish()).checked()
+    _hold(approval)
+    _still_wanted(approval)
+    if decision == Decision.DENY:
+        return _settle(approval, Status.DENIED, decision, by=by, reason=reason)
+    agreed = _agreed(approval, by, decision, wish)
+    if agreed is None:
+        tell(approval, "voted")
+        return approval
+    decision, wish = agreed
+    settled = _settle(approval, Status.APPROVED, decision, by=by, reason=reason)
+    if decision != Decision.ONCE:
+        grants.give(settled, by=by, wish=wish if decision == Decision.FOR else None)
+    return settled
+
+
+def _agreed(approval: Approval, by: User, decision: str, wish: Wish | None) -> tuple[str, Wish | None] | None:
+    """What is allowed once enough people have said so; None while somebody is missing. Of two wishes the narrower counts."""
+    if approval.needed == 1:
+        return decision, wish
+    others = ApprovalVote.objects.filter(approval=approval).exclude(user=by).select_related("user").order_by("pk")
+    # A right that was taken back since does not count.
+    first = next((vote for vote in others if not why_not(vote.user, approval)), None)
+    saying = {"decision": decision, **(wish.to_json() if wish else {})}
+    ApprovalVote.objects.update_or_create(approval=approval, user=by, defaults={"at": clock.now(), "wish": saying})
+    noted("approval.voted", approval, actor=acting.account(by), decision=decision)
+    if first is None:
+        return None
+    other = first.wish["decision"]
+    if Decision.ONCE in (decision, other):
+        return Decision.ONCE, None
+    wishes = [Wish(each["scope"], each["seconds"], each["uses"]) for each in (first.wish, saying) if "scope" in each]
+    if not wishes:
+        return Decision.ALWAYS, None
+    return Decision.FOR, wishes[0] if len(wishes) == 1 else wishes[0].narrower(wishes[1])
+
+
+def _hold(approval: Approval) -> None:
+    """Nobody else moves its session until the transaction ends; sessions are locked before everything else."""
+    if approval.session_id:
+        sql.lock_sessions([sql.uuid_value(approval.session_id)])
+
+
+def _still_wanted(approval: Approval) -> None:
+    """Under the session's lock: a question whose run ended meanwhile is void, whatever its row says."""
+    approval.refresh_from_db()
+    if approval.status != Status.PENDING:
+        raise _answered(approval)
+    run = approval.run
+    if run and (run.status in Run.ENDED or run.abort_requested_at is not None):
+        raise Conflict(_("the run was stopped, so there is nothing left to decide"), details={"status": Status.VOID})
+    if approval.expires_at <= clock.now():
+        raise Conflict(_("the question has expired"), details={"status": Status.EXPIRED})
+
+
+def _answered(approval: Approval) -> Conflict:
+    who = approval.decided_by.get_username() if approval.decided_by else ""
+    words = _("%(who)s has answered already: %(status)s") if who else _("this question is closed: %(status)s")
+    details = {"status": approval.status, "decision": approval.decision, "decidedBy": who}
+    return Conflict(words % {"who": who, "status": approval.get_status_display()}, details=details)
+
+
+def _settle(approval: Approval, to: str, decision: str, *, by: User | None, reason: str = "") -> Approval:
+    """The one function that ends a question, by compare-and-set; then the run may go on."""
+    before = Approval.objects.filter(pk=approval.pk, status__in=Approval.ENTERED_FROM[Status(to)])
+    stamp = {"decided_at": clock.now(), "decided_by": by, "decision": decision, "reason": reason[:LONGEST_REASON]}
+    if not before.update(status=to, **stamp):
+        approval.refresh_from_db()
+        raise _answered(approval)
+    approval.refresh_from_db()
+    how = {"decision": approval.decision, "status": approval.status, "reason": approval.reason}
+    noted(RECORDED[Status(to)], approval, actor=acting.account(by) if by else acting.SYSTEM, **how)
+    tell(approval, "resolved")
+    _tell_session(approval)
+    if approval.run_id:
+        runs.make_ready([approval.run_id])
+    return approval
+
+
+@transaction.atomic
+def drop(approval_id: str | UUID, *, by: User) -> Approval:
+    """Who writes in the session gives up the command, and the agent goes on without it. Needs no right to approve."""
+    approval = find(by, approval_id)
+    if approval.session is None:
+        raise Forbidden(_("whoever asked from outside takes it back there"))
+    runs.may_write(by, approval.session)
+    _hold(approval)
+    _still_wanted(approval)
+    return _settle(approval, Status.DENIED, Decision.DROP, by=by, reason="whoever asked for it does not want it any more")
+
+
+@transaction.atomic
+def extend(approval_id: str | UUID, *, by: User) -> Approval:
+    """Leave a question open for as long again, from now on."""
+    approval = find(by, approval_id)
+    if refused := why_not(by, approval):
+        raise Forbidden(refused)
+    _hold(approval)
+    _still_wanted(approval)
+    until = clock.now() + (approval.expires_at - approval.created_at)
+    latest = approval.created_at + LONGEST_OPEN
+    Approval.objects.filter(pk=approval.pk, status=Status.PENDING).update(expires_at=min(until, latest), warned_at=None)
+    approval.refresh_from_db()
+    noted("approval.extended", approval, actor=acting.account(by), until=approval.expires_at.isoformat())
+    tell(approval, "extended")
+    return approval
+
+
+def expires_soon(approval: Approval, now: dt.datetime) -> bool:
+    """Whether it is time to warn: the last ten minutes, or the last fifth of its time where that is shorter."""
+    left = approval.expires_at - now
+    return left <= WARN_BEFORE and left <= (approval.expires_at - approval.created_at) / 5
+
+
+def any_due() -> bool:
+    """Whether the clock has anything to say to an open question; asked every second, so it only looks."""
+    now = clock.now()
+    due = Q(expires_at__lte=now) | Q(warned_at__isnull=True, expires_at__lte=now + WARN_BEFORE)
+    return Approval.objects.filter(due, status=Status.PENDING).exists()
+
+
+def look_at_the_clock() -> int:
+    """Expire what nobody answered and warn of what will; -> how many ended. Any number of workers may look."""
+    now = clock.now()
+    due = Approval.objects.filter(status=Status.PENDING, expires_at__lte=now).select_related("session", "run")
+    ended = 0
+    for approval in due.order_by("session_id")[:100]:
+        with transaction.atomic():
+            _hold(approval)
+            approval.refresh_from_db(fields=["expires_at"])
+            if approval.expires_at > clock.now():
+                continue  # somebody has extended it in this very moment
+            try:
+                _settle(approval, Status.EXPIRED, "", by=None, reason="nobody answered in time")
+                ended += 1
+            except Conflict:
+                continue  # answered, extended or swept by somebody else in this very moment
+    soon = Approval.objects.filter(status=Status.PENDING, warned_at__isnull=True, expires_at__lte=now + WARN_BEFORE)
+    for approval in soon[:100]:
+        if not expires_soon(approval, now):
+            continue
+        if Approval.objects.filter(pk=approval.pk, warned_at__isnull=True).update(warned_at=now):
+            tell(approval, "expiring")
+    return ended
+
+
+def void(approvals: Iterable[Approval], reason: str) -> None:
+    """What was asked is not wanted or not true any more. Who had answered it stays in its row."""
+    for approval in approvals:
+        stamp: dict[str, Any] = {} if approval.decided_at else {"decided_at": clock.now(), "reason": reason[:LONGEST_REASON]}
+        living = Approval.objects.filter(pk=approval.pk, status__in=Approval.ENTERED_FROM[Status.VOID])
+        if not living.update(status=Status.VOID, **stamp):
+            continue  # used or ended already
+        approval.refresh_from_db()
+        noted("approval.voided", approval, actor=acting.SYSTEM, reason=reason)
+        tell(approval, "resolved")
+        _tell_session(approval)
+
+
+def void_of_run(run_pk: int, reason: str) -> None:
+    """The run has ended: whatever it asked, nothing of it will run. In the transaction that ends it."""
+    void(
+        Approval.objects.filter(run_id=run_pk, status__in=[Status.PENDING, Status.APPROVED]).select_related("session", "run"),
+        reason,
+    )
+
+
+def void_of_run_call(run_pk: int, call_id: str, reason: str) -> None:
+    void(
+        Approval.objects.filter(run_id=run_pk, call_id=call_id).exclude(status=Status.VOID).select_related("session", "run"), reason
+    )
+
+
+def consume(run_pk: int, call_id: str, plan_hash: str) -> bool:
+    """Use up an answer, in the transaction that marks its call as started. False: there is none for this plan."""
+    answered = Approval.objects.filter(run_id=run_pk, call_id=call_id, plan_hash=plan_hash, status=Status.APPROVED)
+    if not answered.update(status=Status.USED, used_at=clock.now()):
+        return False
+    used = Approval.objects.get(run_id=run_pk, call_id=call_id, status=Status.USED)
+    noted("approval.used", used, actor=acting.agent(used.agent))
+    return True
+
+
+def open_of_run(run_pk: int) -> bool:
+    return Approval.objects.filter(run_id=run_pk, status=Status.PENDING).exists()
+
+
+def noted(action: str, approval: Approval, *, actor: Actor, **details: Any) -> None:
+    """In the audit log, with the plan's hash: what was asked, agreed to and run is the same, or it can be seen that it is not."""
+    audit.record(
+        action,
+        actor=actor,
+        subject=("approval", approval.pk),
+        session=approval.session_id or "",
+        run=approval.run_id or "",
+        plan=approval.plan_hash,
+        line=approval.plan["line"],
+        agent=approval.agent,
+        **details,
+    )
+
+
+def tell(approval: Approval, change: str) -> None:
+    """A hint that a question was asked or changed; whoever hears it reads the row."""
+    message = {"k": "approval", "id": str(approval.pk), "change": change, "session": str(approval.session_id or "")}
+    transaction.on_commit(lambda: bus.publish(message))
+
+
+def _tell_session(approval: Approval) -> None:
+    """Tell those who follow the chat, unless a worker has the run: then its next step tells."""
+    session, run = approval.session, approval.run
+    if session is None or run is None:
+        return
+    data = {
+        "phase": "decided",
+        "name": approval.tool,
+        "toolCallId": approval.call_id,
+        "approval": {
+            "id": str(approval.pk),
+            "status": approval.status,
+            "decision": approval.decision,
+            "by": approval.decided_by.get_username() if approval.decided_by else None,
+            "reason": approval.reason,
+        },
+    }
+    try:
+        with transaction.atomic():
+            told = hot_sql.commit_step(Step(run.pk, session.id, None, events=[NewEvent("tool", data)]))
+    except LeaseLost:
+        return
+    announce(
+        session_id=session.id,
+        session_key=session.key,
+        owner_id=session.owner_id,
+        told=told,
+        run_pk=run.pk,
+        run_id=run.run_id,
+    )

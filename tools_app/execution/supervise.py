@@ -1,0 +1,147 @@
+"""What becomes of a planned command: allowed, asked about, or denied, by the rules, grants and answers of this moment.
+
+Called in the transaction that decides a turn's calls, and once more in the one that starts a call.
+"""
+
+from dataclasses import replace
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from sessions_app.lease_sql import Claimed
+from tools_app.execution import approvals, grants
+from tools_app.execution.gate import GateRules, Judgement, judge
+from tools_app.execution.grants import Standing
+from tools_app.execution.plan import ExecPlan, Planned
+from tools_app.execution.rules import ExecRules, rules_for
+from tools_app.models import Approval, Grant
+from tools_app.models.exec_rule import ExecRule
+from tools_app.supervision import Supervision
+
+Status = Approval.Status
+
+
+def supervise(claimed: Claimed, planned: Planned, *, why: str, version: int) -> Supervision:
+    """Decide about one planned command; a question is asked here if one is needed and none is open."""
+    plan = planned.plan
+    rules = effective(rules_for(claimed.agent, str(claimed.session_id)), plan)
+    judgement, used = weigh(planned, rules)
+    answer = Approval.objects.filter(run_id=claimed.pk, call_id=plan.call).exclude(status=Status.VOID).first()
+    if denied := standing_in_the_way(claimed, plan, rules, judgement):
+        if answer:
+            approvals.void([answer], denied)
+        return Supervision("deny", denied, plan)
+    if answer:
+        return _answered(answer, planned, rules, judgement, used)
+    if judgement.effect == "allow":
+        return Supervision("allow", plan=plan, grants=used)
+    asked = approvals.request(claimed, planned, judgement, rules, why=why, version=version)
+    told = {"id": str(asked.pk), "expiresAt": clock.to_ms(asked.expires_at), "needed": asked.needed}
+    return Supervision("ask", plan=plan, approval=str(asked.pk), asked_now=True, told=told)
+
+
+def effective(rules: ExecRules, plan: ExecPlan) -> ExecRules:
+    """Without isolation the list alone is no boundary: every command is asked about, unless an operator wants it otherwise."""
+    if plan.level == ExecRule.Level.NONE and not rules.unsafe_without_isolation and rules.security != "deny":
+        return replace(rules, ask="always", said_by={**rules.said_by, "ask": "this host has no sandbox"})
+    return rules
+
+
+def weigh(planned: Planned, rules: ExecRules) -> tuple[Judgement, tuple[int, ...]]:
+    """The gate's judgement by the grants that reach this plan, and which of them must be counted as used."""
+    if planned.plan.input_to:
+        return _judge_input(planned, rules), ()
+    standing = _that_count(grants.standing_for(planned.plan), rules)
+    judgement = _judge(planned, rules, standing.without_counted())
+    if judgement.effect != "ask" or rules.ask == "always":
+        return judgement, ()
+    for more, used in standing.with_counted():
+        if (better := _judge(planned, rules, more)).effect == "allow":
+            return better, used
+    if standing.whole_line:
+        return replace(judgement, effect="allow"), standing.whole_line
+    return judgement, ()
+
+
+def _judge_input(planned: Planned, rules: ExecRules) -> Judgement:
+    """Text that is typed into a running command: no list can say what comes of it."""
+    allowed = rules.security == "full" and rules.ask == "off"
+    return Judgement("allow" if allowed else "deny" if rules.ask == "off" else "ask", planned.analysis.doubts, planned.analysis)
+
+
+def _that_count(standing: Standing, rules: ExecRules) -> Standing:
+    """Without what was granted by fewer people than this rule wants, or by somebody who could not answer here today."""
+    return Standing([row for row in standing.rows if row.approval is None or _may_have_granted(row, rules)], standing.plan)
+
+
+def _may_have_granted(grant: Grant, rules: ExecRules) -> bool:
+    owner, asked = grant.owner, grant.approval
+    if owner is None or asked is None or not owner.is_active or not owner.has_perm("accounts.approve_commands"):
+        return False
+    if rules.two_people and asked.needed < 2:
+        return False
+    mine = set(owner.groups.values_list("name", flat=True)) if rules.approver_groups else set()
+    return all(mine & set(names) for names in rules.approver_groups)
+
+
+def _judge(planned: Planned, rules: ExecRules, standing: Standing) -> Judgement:
+    return judge(planned.analysis, GateRules(rules.security, rules.ask, standing.entries))
+
+
+def standing_in_the_way(claimed: Claimed, plan: ExecPlan, rules: ExecRules, judgement: Judgement) -> str:
+    """Why this command must not run whatever anybody answered; empty when nothing does."""
+    if rules.security == "deny":
+        place = rules.said_by.get("security", "")
+        said = (
+            f"the exec rule of {place} says so" if place else "no exec rule allows commands here; an operator can let the agent ask"
+        )
+        return f"exec_denied: commands are refused: {said}. It did not run."
+    if plan.level < rules.minimum_level:
+        wanted = ExecRule.Level(rules.minimum_level).label
+        return f"exec_denied: the exec rules want isolation by {wanted}, which this host does not have. It did not run."
+    if judgement.effect == "deny":
+        return f"exec_denied: {' '.join(reason.words for reason in judgement.reasons)} It did not run."
+    if not User.objects.filter(pk=claimed.owner_id, is_active=True).exists():
+        return "exec_denied: the account that asked for it is switched off. It did not run."
+    return ""
+
+
+def _answered(answer: Approval, planned: Planned, rules: ExecRules, judgement: Judgement, used: tuple[int, ...]) -> Supervision:
+    plan = planned.plan
+    if answer.plan_hash != plan.hash:
+        changed = ", ".join(ExecPlan.from_json(answer.plan).differences(plan))
+        words = f"what would run is not what was asked about any more ({changed} changed)"
+        approvals.void([answer], words)
+        return Supervision("deny", f"exec_denied: {words}. It did not run. Ask again if it is still needed.", plan)
+    match answer.status:
+        case Status.APPROVED:
+            return Supervision("allow", plan=plan, approval=str(answer.pk))
+        case Status.PENDING:
+            return Supervision("ask", plan=plan, approval=str(answer.pk))
+        case Status.EXPIRED if rules.ask_fallback == "allowlist" and judgement.effect == "allow":
+            return Supervision("allow", plan=plan, grants=used)
+        case Status.EXPIRED:
+            return Supervision("deny", "exec_denied: nobody approved the command in time. It did not run.", plan)
+        case Status.DENIED if answer.decision == Approval.Decision.DROP:
+            return Supervision("deny", f"exec_denied: the command was dropped: {answer.reason}. It did not run.", plan)
+        case Status.DENIED:
+            said = f": {answer.reason}" if answer.reason else ""
+            return Supervision("deny", f"exec_denied: a person refused the command{said}. It did not run.", plan)
+        case _:  # used: the call was started under an earlier lease and must have a result by now
+            return Supervision("deny", "exec_denied: this approval was used already. It did not run again.", plan)
+
+
+def may_still_start(claimed: Claimed, planned: Planned, decided: Supervision) -> str:
+    """In the transaction that starts the call: use up the answer or the grants. -> why not; empty when it may start."""
+    plan = planned.plan
+    rules = effective(rules_for(claimed.agent, str(claimed.session_id)), plan)
+    judgement, used = weigh(planned, rules)
+    if denied := standing_in_the_way(claimed, plan, rules, judgement):
+        approvals.void_of_run_call(claimed.pk, plan.call, denied)
+        return denied
+    if decided.approval:
+        if approvals.consume(claimed.pk, plan.call, plan.hash):
+            return ""
+        return "exec_denied: its approval is not valid any more. It did not run."
+    if judgement.effect != "allow" or not grants.use(used):
+        return "exec_denied: what allowed it was taken back a moment ago. It did not run. Ask again if it is still needed."
+    return ""
