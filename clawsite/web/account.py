@@ -26,6 +26,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from clawsite.accounts import browsers, throttle, tokens, user_agents
 from clawsite.accounts.models import AccessToken, BrowserSession, User
+from clawsite.infra import audit
 from clawsite.infra.errors import Unavailable
 from clawsite.web.account_forms import SCOPE_WORDS, NewPasswordForm, NewTokenForm, ProfileForm
 from clawsite.web.addresses import client_address
@@ -73,7 +74,11 @@ def change_profile(request: SignedInRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, profile=form)
     changed = {name: form.cleaned_data[name] for name in form.Meta.fields}
-    User.objects.filter(pk=request.user.pk).update(**changed)  # no rights change, so no socket needs to know
+    with transaction.atomic():
+        User.objects.filter(pk=request.user.pk).update(**changed)  # no rights change, so no socket needs to know
+        audit.record(
+            "account.changed", subject=("account", request.user.pk), name=request.user.username, fields=sorted(form.changed_data)
+        )
     messages.success(request, _("Saved."))
     return _back("profile")
 

@@ -36,6 +36,16 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
+        _("Commands"),
+        (
+            ("approvals", "front_hand"),
+            ("tools_app.execrule", "gavel"),
+            ("tools_app.grant", "verified_user"),
+            ("tools_app.approval", "how_to_reg"),
+            ("tools_app.command", "terminal"),
+        ),
+    ),
+    (
         _("People and access"),
         (
             ("accounts.user", "person"),
@@ -45,12 +55,26 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
             ("accounts.knownaddress", "pin_drop"),
         ),
     ),
-    (_("System"), (("sessions_app.worker", "memory"), ("sessions_app.lane", "alt_route"), ("admin.logentry", "edit_note"))),
+    (
+        _("System"),
+        (
+            ("infra.auditentry", "verified_user"),
+            ("stops", "emergency_home"),
+            ("sessions_app.freeze", "front_hand"),
+            ("sessions_app.worker", "memory"),
+            ("sessions_app.lane", "alt_route"),
+            ("admin.logentry", "edit_note"),
+        ),
+    ),
 )
 
 
 # Pages of ours outside the admin, by the name of their address: title, and the permission it takes.
-PAGES = {"policies": (_("Which tools, and why"), "tools_app.view_toolpolicy")}
+PAGES = {
+    "policies": (_("Which tools, and why"), "tools_app.view_toolpolicy"),
+    "stops": (_("Stop and resume"), "accounts.administer_gateway"),
+    "approvals": (_("Questions that wait"), "tools_app.view_approval"),
+}
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from clawsite.infra.version import version
 from clawsite.web import health, plots
 from clawsite.web.figures import count, duration, money
 from clawsite.web.run_terms import COLOURS, STATUS_WORDS, reason_words
+from clawsite.web.stops import shown_stops
 from sessions_app import lanes, operation_reports
 from sessions_app.models import Run
 from sessions_app.operation_reports import Usage, Used, WorkerState
@@ -89,6 +90,7 @@ def now(user: User) -> dict[str, Any]:
     words = user.has_perm(READ_ALONG)
     return {
         "at": _("As of %s") % date_format(timezone.localtime(), "H:i:s"),
+        "stopped": shown_stops(user),
         "tiles": _tiles(lane_rows, workers),
         "lanes": [_lane(row) for row in lane_rows],
         "workers": [_worker(state) for state in workers],

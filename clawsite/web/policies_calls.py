@@ -25,6 +25,7 @@ from sessions_app.admin_display import decision
 from sessions_app.models import ToolCall
 from sessions_app.rule_words import NOT_OFFERED
 from tools_app import policies
+from tools_app.authorize import EXEC
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
@@ -79,7 +80,7 @@ def _look(request: PolicyRequest, run_pk: int) -> run_reports.Look | None:
 
 
 def _why(row: ToolCall, steps: Any) -> str:
-    if row.refused_by == NOT_OFFERED:
+    if row.refused_by in (NOT_OFFERED, EXEC):
         return capfirst(decision(row))
     return why_words(next((step for step in steps if step.effect == "deny"), None))
 

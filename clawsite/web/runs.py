@@ -17,7 +17,9 @@ from clawsite.infra.errors import NotFound
 from clawsite.infra.version import version
 from clawsite.web.figures import count, duration, money, shown_run
 from clawsite.web.run_terms import CALL_WORDS, COLOURS, EFFECT_WORDS, STATUS_WORDS, reason_words
-from sessions_app import run_reports
+from clawsite.web.stops import shown_stops
+from sessions_app import freezes, run_reports
+from sessions_app.models import Run
 from sessions_app.rule_words import decision_words, rule_words
 from sessions_app.run_reports import Look
 
@@ -62,6 +64,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     own = look.run.session.owner_id == request.user.pk and look.run.session.deleted_at is None
     seen = look.words and look.run.session.deleted_at is None
     context = {"run": _shown(report["run"]), "figures": _figures(report), "report": report, "own": own, "seen": seen, "kept": kept}
+    row = look.run
+    holding = [] if row.status in Run.ENDED else [stop for stop in freezes.active() if stop.covers(row.session.agent, row.pk)]
+    context |= {"stops": shown_stops(_user(request), holding), "may_stop": freezes.may_stop(_user(request))}
     context["calls"] = [_shown_call(call) for call in report["toolCalls"]]
     return render(request, "runs/page.html", context)
 

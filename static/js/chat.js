@@ -2,7 +2,7 @@
  * The chat page: one `app` object, handed to every part of the page, and the order in which the parts start.
  *
  * What the parts may use of it:
- *   app.gateway, app.words, app.account, app.username, app.explain, app.mainKey, app.writable (may this account write), app.feed (of the shown session)
+ *   app.gateway, app.words, app.account, app.username, app.explain, app.letAsk, app.mainKey, app.writable (may this account write), app.feed (of the shown session)
  *   app.people, app.mayWrite(): who shares the shown conversation, and whether one may write in it (people.js)
  *   app.on(name, listener(detail)) and app.emit(name, detail), short for events of app.bus:
  *     session {key, same, messageId}  another conversation, or (`same`) another message of it, is shown
@@ -19,11 +19,13 @@
  *   app.togglePane(name, open)
  */
 
+import { lendSocket } from "./approvals_source.js";
 import { startComposer } from "./composer.js";
 import { startConnection } from "./connection.js";
 import { startConversation } from "./conversation.js";
 import { startDetails } from "./details.js";
 import { Gateway, randomId } from "./gateway.js";
+import { startHalted } from "./halted.js";
 import { startOutbox } from "./outbox.js";
 import { startPalette } from "./palette.js";
 import { startPanes } from "./panes.js";
@@ -45,6 +47,7 @@ const app = {
   account: at("main").dataset.account,
   username: at("main").dataset.username,
   explain: at("main").dataset.explain ?? "", // address of the page that explains a tool call, for those who may open it
+  letAsk: at("main").dataset.letAsk ?? "", // address of the page where an agent may be let ask, for those who may do that
   mainKey: MAIN,
   feed: null,
   writable: true,
@@ -110,11 +113,13 @@ function decoded(text) {
 
 // Listeners are called in this order, so the conversation has changed before the list and the composer hear of it.
 startViewport();
+lendSocket(app);
 startToasts(app);
 startPanes(app);
 startConnection(app);
 startConversation(app);
 startPeople(app);
+startHalted(app);
 startOutbox(app);
 startSessionList(app);
 startDetails(app);

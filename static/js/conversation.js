@@ -7,7 +7,7 @@ import { Pages } from "./pages.js";
 import { Reading } from "./reading.js";
 import { startCodeButtons } from "./rendered.js";
 import { Renderer } from "./renderer.js";
-import { isForeign } from "./session_row.js";
+import { agentOf, isForeign } from "./session_row.js";
 import { startStates } from "./states.js";
 import { Transcript } from "./transcript.js";
 import { fill, reason } from "./words.js";
@@ -23,7 +23,8 @@ export function startConversation(app) {
   const root = at("messages");
   const renderer = new Renderer(gateway);
   const address = (messageId) => app.address(app.feed.sessionKey, messageId);
-  const transcript = new Transcript({ root, page: { words, renderer, username: app.username, address, explain: app.explain } });
+  const letAsk = () => app.letAsk && `${app.letAsk}?${new URLSearchParams({ let: agentOf({ key: app.feed.sessionKey }) })}#let-ask`;
+  const transcript = new Transcript({ root, page: { words, renderer, username: app.username, address, explain: app.explain, letAsk } });
   const reading = new Reading({ log, content: root, end: at("end"), button: at("jump"), words });
   const pages = new Pages({ app, transcript, reading, log, top: at("older"), bottom: at("newer") });
   const states = startStates(app);
@@ -33,6 +34,7 @@ export function startConversation(app) {
 
   app.conversation = { transcript, sync, asked, unasked, reload, rewinding: false };
   transcript.onAnswer = (text) => app.say(fill(words.answer, text));
+  transcript.onAsked = (tool) => app.say(fill(words.asksFor, tool));
   transcript.onNews = () => reading.news();
   startCodeButtons(app, root);
   startMessageActions(app, root);
@@ -55,6 +57,7 @@ export function startConversation(app) {
   app.on("event", ({ name, payload }) => {
     if (payload.cursor) follow(() => app.feed.take(payload));
     if (name === "sessions.changed") changed(payload);
+    if (name.startsWith("exec.approval.")) transcript.tools.forEach((card) => card.approval?.heard(payload.id));
   });
 
   function open(sessionKey, messageId) {

@@ -35,6 +35,7 @@ async function tell() {
 
 function show(now) {
   document.getElementById("dash-at").textContent = now.at;
+  stops(document.getElementById("dash-stopped"), now.stopped);
   for (const { key, value, remark, tone } of now.tiles) {
     const tile = page.querySelector(`[data-tile="${key}"]`);
     if (!tile) continue;
@@ -73,6 +74,28 @@ function rows(body, wanted) {
   table.hidden = !wanted.length;
   table.nextElementSibling.hidden = Boolean(wanted.length);
   if (focused) [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+}
+
+/** As templates/stops/_banner.html has them. */
+function stops(banner, wanted) {
+  const said = JSON.stringify(wanted);
+  if (banner.said === said) return;
+  banner.said = said;
+  banner.replaceChildren(
+    ...wanted.map(({ scope, words, resume, href }) => {
+      const line = document.createElement("p");
+      line.className = "stopped-now";
+      line.dataset.scope = scope;
+      line.textContent = words;
+      if (href) {
+        const link = document.createElement("a");
+        link.href = href;
+        link.textContent = resume;
+        line.append(" ", link);
+      }
+      return line;
+    }),
+  );
 }
 
 function cellOf({ text, tone, href, share }) {

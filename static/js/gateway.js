@@ -36,12 +36,12 @@ export function randomId() {
 
 export class Gateway {
   /**
-   * @param {{url: string, client: object, caps?: string[], onState: Function, onEvent: Function, onGap: Function}} options
+   * @param {{url: string, client: object, caps?: string[], scopes?: string[], onState: Function, onEvent: Function, onGap: Function}} options
    * onState({name, …}): connecting | ready {hello} | waiting {until} | offline {until} | signed-out | refused {why} | outdated
    * onEvent(name, payload), onGap(): an event of this connection was lost, so catch up.
    */
-  constructor({ url, client, caps = [], onState, onEvent, onGap }) {
-    Object.assign(this, { url, client, caps, onState, onEvent, onGap });
+  constructor({ url, client, caps = [], scopes = [], onState, onEvent, onGap }) {
+    Object.assign(this, { url, client, caps, scopes, onState, onEvent, onGap });
     this.socket = null;
     this.ready = false;
     this.pending = new Map();
@@ -123,7 +123,7 @@ export class Gateway {
   }
 
   async #hello() {
-    const params = { minProtocol: PROTOCOL, maxProtocol: PROTOCOL, client: this.client, role: "operator", caps: this.caps };
+    const params = { minProtocol: PROTOCOL, maxProtocol: PROTOCOL, client: this.client, role: "operator", caps: this.caps, scopes: this.scopes };
     try {
       const hello = await this.#ask("connect", { ...params, locale: document.documentElement.lang || navigator.language, userAgent: navigator.userAgent }, HANDSHAKE_MS);
       clearTimeout(this.deadline);

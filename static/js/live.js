@@ -85,6 +85,11 @@ function tool(transcript, { runId, data, ts }) {
     transcript.run(runId).messages.forEach((message) => message.thinking.end(ts));
     card.start(ts);
   }
+  if (data.phase === "waiting") {
+    card.asks({ status: "pending", ...data.approval });
+    transcript.onAsked(data.name);
+  }
+  if (data.phase === "decided") card.asks({ decidedAt: ts, ...data.approval });
   if (data.phase === "update") card.update(data.partialResult);
   if (data.phase !== "result") return;
   const { content, details } = data.result ?? {};

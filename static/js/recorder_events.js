@@ -70,7 +70,7 @@ export class RawEvents {
 /** What an event says, in one line. */
 export function brief({ data }) {
   const said = data.delta ?? data.partialResult ?? data.error ?? data.prompt ?? "";
-  const words = [data.phase, data.name, data.final ? "final" : "", data.reset ? "reset" : "", data.kind ?? data.reason ?? data.stopReason ?? ""];
+  const words = [data.phase, data.name, data.final ? "final" : "", data.reset ? "reset" : "", data.kind ?? data.reason ?? data.stopReason ?? "", data.approval?.decision ?? "", data.approval?.by ?? ""];
   if (said) words.push(`“${String(said).replace(/\s+/g, " ").slice(0, 120)}”`);
   if (data.characters) words.push(`(${data.characters})`);
   return words.filter(Boolean).join(" ");

@@ -87,9 +87,15 @@ const fold = {
     messageOf(event, block).calling = event.data.name ?? "";
   },
 
-  tool(view, { ts, data }, block) {
+  tool(view, { seq, ts, data }, block) {
     const call = block(`t${data.toolCallId}`, () => ({ type: "tool", callId: data.toolCallId, name: data.name, status: "running", began: ts, output: "" }));
-    if (data.phase === "start") call.args = data.args;
+    if (data.phase === "start") Object.assign(call, { args: data.args, status: "running", began: ts });
+    else if (data.phase === "waiting") Object.assign(call, { args: data.args, status: "waiting" });
+    else if (data.phase === "decided") {
+      const { status = "decided", by = "" } = data.approval ?? {};
+      call.status = "decided";
+      block(`n${seq}`, () => ({ type: "note", note: status, detail: "", kind: by ?? "", ts, bad: status === "denied" || status === "expired" }));
+    }
     else if (data.phase === "update") call.output = data.partialResult ?? "";
     else if (data.phase === "result") {
       const refused = data.meta?.verdict === "refused";

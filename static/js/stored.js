@@ -50,7 +50,11 @@ function user(transcript, message) {
 function assistant(transcript, message) {
   const { runId, messageId, content } = message;
   transcript.message(runId, messageId).settle(message);
-  for (const block of blocksOf(content)) if (block.type === "toolCall") transcript.card(runId, block.id, block.name, block.arguments);
+  for (const block of blocksOf(content)) {
+    if (block.type !== "toolCall") continue;
+    const card = transcript.card(runId, block.id, block.name, block.arguments);
+    if (message.approvals?.[block.id]) card.asks(message.approvals[block.id]);
+  }
   if (isUnfinished(message)) endOf(transcript, runId, message.stopReason);
 }
 

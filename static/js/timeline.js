@@ -1,5 +1,7 @@
 /** A run as steps with times, from its events: accepted, started, first words, tools, end. Draws nothing and asks nothing. */
 
+const DECIDED = { approved: "approved", denied: "denied", expired: "expired", void: "voided" };
+
 export class Timeline {
   constructor(runId) {
     this.runId = runId;
@@ -75,7 +77,9 @@ export class Timeline {
     }
   }
 
-  #tool({ phase, name, toolCallId, isError }, ts) {
+  #tool({ phase, name, toolCallId, isError, approval }, ts) {
+    if (phase === "waiting") this.#step("asked", ts, { detail: name });
+    if (phase === "decided") this.#step(DECIDED[approval?.status] ?? "decided", ts, { detail: approval?.by, bad: approval?.status === "denied" });
     if (phase === "start") this.tools.set(toolCallId, this.#step("tool", ts, { tool: name }));
     if (phase !== "result") return false;
     const step = this.tools.get(toolCallId) ?? this.#step("tool", ts, { tool: name }); // refused ones never start

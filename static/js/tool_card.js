@@ -1,5 +1,6 @@
 /** One tool call: its name, what it was asked, who allowed or refused it, what it says while it runs and at the end. */
 
+import { ApprovalBox } from "./approval_box.js";
 import { copyOf, put, textOf } from "./elements.js";
 import { counted, duration } from "./formats.js";
 import { everySecond, nextFrame } from "./painter.js";
@@ -9,12 +10,14 @@ import { fill } from "./words.js";
 
 const MOST_LINES = 24; // of a result that is not folded
 const MOST_CHARACTERS = 3000;
+const NOBODY_SAID = "exec_denied: commands are refused: no exec rule"; // as tools_app/execution/supervise.py says it
+const OPEN = ["running", "waiting"];
 const TELLING = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that say what a call is about
 
 export class ToolCard {
-  /** `explained` is the address of the page that explains the decision; empty for who may not open it. */
-  constructor({ words, name, explained = "" }) {
-    Object.assign(this, { words, explained });
+  /** Addresses, empty for who may not open them: `explained` explains the decision, at `letAsk` the agent may be let ask. */
+  constructor({ words, name, explained = "", letAsk = "" }) {
+    Object.assign(this, { words, explained, letAsk });
     this.element = copyOf("tool-card");
     this.part = (selector) => this.element.querySelector(selector);
     this.part(".name").textContent = name;
@@ -31,9 +34,18 @@ export class ToolCard {
     this.part(".asked").hidden = !entries.length;
   }
 
+  /** It waits for people, or did: the question stands below its name. */
+  asks(approval) {
+    this.approval ??= new ApprovalBox({ words: this.words, holder: this.part(".approval") });
+    this.approval.show(approval);
+    if (approval.status === "pending" && OPEN.includes(this.element.dataset.status)) this.#status("waiting", this.words.toolWaiting);
+    else if (this.element.dataset.status === "waiting") this.#status("running", this.words.toolDecided);
+  }
+
   /** It begins, now (`ts` by the server's clock). */
   start(ts) {
-    if (this.element.dataset.status !== "running" || this.stopClock) return;
+    if (!OPEN.includes(this.element.dataset.status) || this.stopClock) return;
+    this.#status("running", this.words.toolRunning);
     this.began = ts;
     const from = Date.now();
     this.stopClock = everySecond(() => put(this.part(".duration"), counted(Date.now() - from, this.words)));
@@ -67,6 +79,8 @@ export class ToolCard {
     put(this.part(".verdict"), verdictWords(verdict, words));
     this.output = textOf(content);
     put(this.part(".why"), refused ? this.output || verdict.why : "");
+    this.part(".let-ask").hidden = !(refused && this.letAsk && this.output.startsWith(NOBODY_SAID));
+    if (this.letAsk) this.part(".let-ask a").href = this.letAsk;
     this.part(".explain").hidden = !this.explained;
     if (this.explained) this.part(".explain a").href = this.explained;
     this.part(".files").replaceChildren(...attachmentsOf(content, words));
@@ -75,7 +89,7 @@ export class ToolCard {
 
   /** Nothing runs in a run that has ended; a call without a result was cut off. */
   cutOff() {
-    if (this.element.dataset.status !== "running") return;
+    if (!OPEN.includes(this.element.dataset.status)) return;
     this.#stopClock();
     this.element.classList.remove("live");
     this.#status("failed", this.words.toolStopped);

@@ -11,9 +11,9 @@ import { addStored } from "./stored.js";
 import { ToolCard } from "./tool_card.js";
 
 export class Transcript {
-  /** `page` is {words, renderer, username, address, explain}. onRuns({unfinished, waiting}), onAnswer(text) and onNews() may be set by their listeners. */
+  /** `page` is {words, renderer, username, address, explain, letAsk}. onRuns({unfinished, waiting}), onAnswer(text), onAsked(tool) and onNews() may be set by their listeners. */
   constructor({ root, page }) {
-    Object.assign(this, { root, page, words: page.words, onRuns: () => {}, onAnswer: () => {}, onNews: () => {} });
+    Object.assign(this, { root, page, words: page.words, onRuns: () => {}, onAnswer: () => {}, onAsked: () => {}, onNews: () => {} });
     this.clear();
   }
 
@@ -143,8 +143,8 @@ export class Transcript {
   card(runId, callId, name, args) {
     let card = this.tools.get(callId);
     if (!card) {
-      const { explain } = this.page;
-      card = new ToolCard({ words: this.words, name, explained: explain && `${explain}?${new URLSearchParams({ run: runId, call: callId })}` });
+      const { explain, letAsk } = this.page;
+      card = new ToolCard({ words: this.words, name, letAsk: letAsk?.(), explained: explain && `${explain}?${new URLSearchParams({ run: runId, call: callId })}` });
       this.tools.set(callId, card);
       this.run(runId).cards.push(card);
       this.place(runId, card.element);

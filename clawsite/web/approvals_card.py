@@ -1,0 +1,218 @@
+"""A question as a card shows it. Everything about the command comes from the stored plan and the gate's analysis; the agent's own
+words are kept apart from it. Reads what a whole page needs at once, so fifty cards cost as many queries as one.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Prefetch
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from clawsite.web.approvals_words import DID, ENDED, TONE, level_words, outcome_words, span, touches, wish_words
+from clawsite.web.visible_text import command_html, seen
+from sessions_app.models import Session, SessionMember
+from tools_app.execution import approvals
+from tools_app.models import Approval, ApprovalVote, Command
+
+SHORT_LINE = 80
+LONG_LINE = 1500  # characters; what is longer says how long it is
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The conversation it comes from; without an address for who may not read it."""
+
+    title: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    approval: Approval
+    chat: Chat
+    why_not: str  # they may not answer it; empty when they may
+    may_drop: bool
+    votes: Sequence[ApprovalVote] = ()
+    outcome: str = ""
+    typed_into: SafeString | str = ""  # the running command that would get this line as its input
+    problem: str = ""  # what came of the last answer, if it was refused
+    plan: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plan", self.approval.plan)
+
+    @property
+    def stamp(self) -> str:
+        """Changes when the card would look different."""
+        approval = self.approval
+        return f"{approval.status}-{clock.to_ms(approval.expires_at)}-{len(self.votes)}-{bool(self.why_not)}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.approval.is_open
+
+    @property
+    def command(self) -> SafeString:
+        return command_html(self.plan["line"], self.approval.shown["parts"])
+
+    @property
+    def size(self) -> str:
+        """How much there is to read, where it is much."""
+        line = self.plan["line"]
+        if len(line) <= LONG_LINE and line.count("\n") < 12:
+            return ""
+        return _("%(characters)d characters in %(lines)d lines") % {"characters": len(line), "lines": line.count("\n") + 1}
+
+    @property
+    def programs(self) -> list[dict[str, Any]]:
+        return [
+            {"name": seen(each["name"]), "realpath": seen(each["realpath"]), "distrust": each.get("distrust", "")}
+            for each in self.plan["executables"]
+        ]
+
+    @property
+    def about(self) -> SafeString:
+        """The beginning of the command, in the list of those that are decided. Whoever decides sees all of it."""
+        line = self.plan["line"].strip()
+        first = line.split("\n", 1)[0][:SHORT_LINE]
+        return seen(first if first == line else f"{first}…")
+
+    @property
+    def reasons(self) -> list[SafeString]:
+        return [seen(each["words"]) for each in self.approval.shown["reasons"]]
+
+    @property
+    def cwd(self) -> SafeString:
+        return seen(self.plan["cwd"])
+
+    @property
+    def touches(self) -> list[dict[str, Any]]:
+        shown = self.approval.shown
+        return touches(self.plan, shown["writes"], shown.get("touches", []))
+
+    @property
+    def why(self) -> SafeString:
+        return seen(self.approval.why)
+
+    @property
+    def why_is_cut(self) -> bool:
+        return len(self.approval.why) >= approvals.LONGEST_WHY
+
+    @property
+    def level(self) -> str:
+        return level_words(self.plan["level"])
+
+    @property
+    def may(self) -> list[str]:
+        return list(self.approval.shown["may"])
+
+    @property
+    def stored_always(self) -> list[dict[str, Any]]:
+        """What “allow always” would write down: a real path and the shape of its arguments."""
+        return [
+            {"pattern": seen(each["pattern"]), "shape": None if each["shape"] is None else seen(" ".join(each["shape"]))}
+            for each in self.approval.shown.get("narrow", [])
+        ]
+
+    @property
+    def not_always(self) -> str:
+        return str(self.approval.shown.get("notNarrow", "")).rstrip(".")
+
+    @property
+    def expires_ms(self) -> int:
+        return clock.to_ms(self.approval.expires_at)
+
+    @property
+    def left(self) -> str:
+        return span((self.approval.expires_at - clock.now()).total_seconds())
+
+    @property
+    def is_urgent(self) -> bool:
+        return self.is_open and approvals.expires_soon(self.approval, clock.now())
+
+    @property
+    def agreed(self) -> list[dict[str, Any]]:
+        return [{"name": vote.user.get_full_name(), "at": vote.at, "what": wish_words(vote.wish)} for vote in self.votes]
+
+    @property
+    def tone(self) -> str:
+        return TONE[self.approval.status]
+
+    @property
+    def decided_ms(self) -> int | None:
+        return clock.to_ms(self.approval.decided_at) if self.approval.decided_at else None
+
+    @property
+    def ended(self) -> str:
+        """Who decided and what, in one sentence without a time."""
+        approval = self.approval
+        if approval.decided_by is None or approval.status == Approval.Status.VOID:
+            return str(ENDED[approval.status])
+        did = DID.get(approval.decision, approval.decision)
+        return _("%(who)s %(did)s") % {"who": approval.decided_by.get_full_name(), "did": did}
+
+
+def read(found: Any) -> list[Approval]:
+    """The rows of a query with what a card needs of others."""
+    votes = Prefetch("votes", ApprovalVote.objects.select_related("user").order_by("at"))
+    return list(found.select_related("session", "requester", "decided_by").prefetch_related(votes))
+
+
+def cards(user: User, rows: Sequence[Approval]) -> list[Card]:
+    """For one reader. The queries are the same for one row and for fifty."""
+    groups = set(user.groups.values_list("name", flat=True)) if any(row.approver_groups for row in rows) else set()
+    sessions = {row.session_id for row in rows if row.session_id}
+    readable = set(Session.objects.for_user(user).filter(pk__in=sessions).values_list("pk", flat=True)) if sessions else set()
+    writable = _writable(user, rows)
+    started = _started(rows)
+    running = _running(rows)
+    return [
+        Card(
+            approval=row,
+            chat=_chat(user, row, readable),
+            why_not=approvals.why_not(user, row, groups),
+            may_drop=row.is_open and row.session_id in writable,
+            votes=list(row.votes.all()),
+            typed_into=seen(running.get(row.plan.get("input_to", ""), row.plan.get("input_to", ""))),
+            outcome="" if row.is_open else outcome_words(row, started.get((row.run_id, row.call_id))),
+        )
+        for row in rows
+    ]
+
+
+def card(user: User, row: Approval) -> Card:
+    return cards(user, [row])[0]
+
+
+def _chat(user: User, row: Approval, readable: Collection[UUID]) -> Chat:
+    if row.session is None or row.session_id not in readable:
+        return Chat()  # the title is of somebody's words too
+    key = row.session.key_for(user.pk)
+    return Chat(row.session.label or row.session.title or key, f"{reverse('chat')}#{key}")
+
+
+def _writable(user: User, rows: Sequence[Approval]) -> set[UUID]:
+    own = {row.session.pk for row in rows if row.session and row.session.owner_id == user.pk}
+    others = {row.session_id for row in rows if row.session_id} - own
+    shared = SessionMember.objects.filter(session__in=others, user=user, role=SessionMember.Role.WRITER) if others else None
+    return own | (set(shared.values_list("session_id", flat=True)) if shared is not None else set())
+
+
+def _started(rows: Sequence[Approval]) -> dict[tuple[int | None, str], Command]:
+    runs = {row.run_id for row in rows if row.run_id and row.status == Approval.Status.USED}
+    if not runs:
+        return {}
+    columns = ("run_id", "call_id", "status", "exit_code")
+    return {(each.run_id, each.call_id): each for each in Command.objects.filter(run__in=runs).only(*columns)}
+
+
+def _running(rows: Sequence[Approval]) -> dict[str, str]:
+    """The names of commands that lines are to be typed into."""
+    wanted = {target for row in rows if (target := row.plan.get("input_to"))}
+    return {str(pk): name for pk, name in Command.objects.filter(pk__in=wanted).values_list("pk", "name")} if wanted else {}

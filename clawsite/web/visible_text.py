@@ -1,0 +1,118 @@
+"""Text that somebody decides by, as HTML in which every character can be seen. Nothing of it is markup, nothing is left out.
+
+A character without a shape, or one that changes the order in which others are read, becomes its number: ⟨U+202E⟩. A command is
+also coloured by what its parts are.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape  # plain strings; a page has thousands of parts
+from itertools import groupby
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext_lazy
+
+from tools_app.hidden_letters import IN_NAME
+
+PLAIN = re.compile(r"[ -~]*")
+BREAK = '<span class="newline">\n</span>'  # its arrow is drawn by the stylesheet
+TAB = '<span class="tab">\t</span>'
+UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+MOST_NAMED = 3  # of the letters that are not ASCII: their names, so that a Cyrillic one does not pass for a Latin one
+
+KIND_WORDS: dict[str, str | Promise] = {
+    "program": gettext_lazy("program"),
+    "builtin": gettext_lazy("part of the shell"),
+    "argument": gettext_lazy("argument"),
+    "operator": gettext_lazy("operator"),
+    "redirect": gettext_lazy("redirection"),
+    "assignment": gettext_lazy("variable"),
+    "substitution": gettext_lazy("output of another command"),
+    "text": gettext_lazy("text"),
+}
+
+
+def seen(text: str) -> SafeString:
+    """Words of people and programs: line breaks stay line breaks."""
+    if PLAIN.fullmatch(text):
+        return mark_safe(escape(text))  # noqa: S308  # escaped
+    return mark_safe("".join(run if kind == "break" else _shown(kind, run) for kind, run in _runs(text)))  # noqa: S308  # each escaped
+
+
+def command_html(line: str, parts: Sequence[Mapping[str, Any]]) -> SafeString:
+    """A command line, each part marked. Where parts lie within each other, the inner one counts."""
+    owners: list[int] = [-1] * len(line)
+    known = [part for part in parts if 0 <= part["begin"] < part["end"] <= len(line)]
+    for index, part in sorted(enumerate(known), key=lambda each: each[1]["begin"] - each[1]["end"]):
+        owners[part["begin"] : part["end"]] = [index] * (part["end"] - part["begin"])
+    pieces, place = [], 0
+    for owner, run in groupby(owners):
+        end = place + sum(1 for _ in run)
+        text = _literal(line[place:end])
+        pieces.append(_part(text, known[owner]) if owner >= 0 else text)
+        place = end
+    return mark_safe("".join(pieces))  # noqa: S308  # each escaped
+
+
+def _part(shown: str, part: Mapping[str, Any]) -> str:
+    kind = part["kind"] if part["kind"] in KIND_WORDS else "text"
+    title = f"{KIND_WORDS[kind]}: {part['note']}" if part.get("note") else str(KIND_WORDS[kind])
+    return f'<span class="part {kind}" title="{escape(_plain(title))}">{shown}</span>'
+
+
+def _literal(text: str) -> str:
+    if PLAIN.fullmatch(text):
+        return escape(text)
+    return "".join(_shown(kind, run) for kind, run in _runs(text))
+
+
+def _runs(text: str) -> Iterator[tuple[str, str]]:
+    """Stretches of characters that are shown in the same way."""
+    kinds = [_kind(character, text[place - 1] if place else " ") for place, character in enumerate(text)]
+    for kind, places in groupby(range(len(text)), key=kinds.__getitem__):
+        yield kind, "".join(text[place] for place in places)
+
+
+def _kind(character: str, before: str) -> str:
+    if " " <= character <= "~":
+        return "plain"
+    if character in "\n\t":
+        return "break" if character == "\n" else "tab"
+    category = unicodedata.category(character)
+    if category in UNSEEN or IN_NAME.match(character):
+        return "odd"
+    # An accent on top of another, or on an ASCII letter, can cover what it stands on.
+    if category.startswith("M") and (before.isascii() or unicodedata.category(before).startswith("M")):
+        return "odd"
+    return "foreign"
+
+
+def _shown(kind: str, run: str) -> str:
+    match kind:
+        case "break":
+            return BREAK * len(run)
+        case "tab":
+            return TAB * len(run)
+        case "odd":
+            return "".join(f'<span class="odd" title="{_name(each)}">⟨U+{ord(each):04X}⟩</span>' for each in run)
+        case "foreign":
+            names = ", ".join(_name(each) for each in dict.fromkeys(run[:MOST_NAMED]))
+            return f'<span class="foreign" title="{names}">{escape(run)}</span>'
+        case _:
+            return escape(run)
+
+
+def _plain(text: str) -> str:
+    """For a tooltip, which has no marks of its own."""
+    if PLAIN.fullmatch(text):
+        return text
+    return "".join(
+        f"⟨U+{ord(character):04X}⟩" if _kind(character, " ") not in ("plain", "foreign") else character for character in text
+    )
+
+
+def _name(character: str) -> str:
+    return escape(unicodedata.name(character, f"U+{ord(character):04X}"))
