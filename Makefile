@@ -43,7 +43,7 @@ setup-dev: .venv/.ready-dev ## the same and the tools for tests and checks
 setup-bench: .venv/.ready-bench ## the same and the queues we compare with
 
 test: setup-dev ## set up and run all tests, on SQLite and on PostgreSQL
-	$(PY) -m pytest -n 2 tests/unit tests/db tests/protocol
+	$(PY) -m pytest -n 2 tests/unit tests/db tests/protocol tests/fuzz
 	$(PY) -m pytest -n 2 tests/web
 	$(PY) -m pytest -n 2 tests/journeys tests/faults
 	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 tests/db tests/protocol
@@ -73,7 +73,8 @@ messages: setup-dev ## renew and compile the translations, after a string was ad
 bench: setup-bench ## measure, and compare with the promises
 	$(PY) -m bench
 
-soak: setup-dev ## hundreds of fault rounds on each database (an hour or so)
+soak: setup-dev ## hundreds of fault rounds on each database, and 20,000 lines at the exec gate (an hour or so)
+	CLAWSITE_FUZZ_LINES=20000 $(PY) -m pytest -s tests/fuzz
 	CLAWSITE_FAULT_ROUNDS=300 $(PY) -m pytest tests/faults
 	CLAWSITE_FAULT_ROUNDS=300 CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest tests/faults
 

@@ -52,6 +52,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "clawsite.web.acting.acting_middleware",
     "clawsite.web.signed_in.SignedInMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -71,6 +72,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "clawsite.web.preferences.preferences",
+                "clawsite.web.approvals_badge.open_questions",
             ]
         },
     }
@@ -148,6 +150,10 @@ MAX_QUEUED_PER_USER = 100
 # Above the sum of the lanes' maxima (64 + 5 + 8 + 2), so that no lane can take a lone worker's last place from another.
 WORKER_CONCURRENCY = int(environment.number("CLAWSITE_WORKER_CONCURRENCY", 80))
 RAW_STREAM_LOG = os.environ.get("CLAWSITE_RAW_STREAM_LOG", "")
+
+# The audit log is chained this often; the head of the chain is noted in a file, best on another host's disk ("": nowhere).
+AUDIT_SEAL_SECONDS = 1.0
+AUDIT_ANCHOR = os.environ.get("CLAWSITE_AUDIT_ANCHOR", "").strip()
 
 # Sockets: how long `connect` may take, and a guard against floods of cheap requests on one of them.
 GATEWAY_HANDSHAKE_SECONDS = 15.0

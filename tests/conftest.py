@@ -68,11 +68,24 @@ def delete_rows() -> None:
     from clawsite.accounts.models import AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, User
     from clawsite.accounts.tokens import install_gateway_user
     from sessions_app import lanes
-    from sessions_app.models import Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
-    from tools_app.models import McpServer, Plugin, PolicyTest, PolicyVersion, ToolPolicy
+    from sessions_app.models import Event, Freeze, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
+    from tools_app.models import (
+        Approval,
+        ApprovalVote,
+        Command,
+        ExecRule,
+        Grant,
+        McpServer,
+        Plugin,
+        PolicyTest,
+        PolicyVersion,
+        ToolPolicy,
+    )
     from tools_app.policies import install_policies
 
-    for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker, MemoryFile):
+    for model in (ApprovalVote, Grant, Approval, Command, ExecRule):
+        model.objects.all().delete()
+    for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker, MemoryFile, Freeze):
         model.objects.all().delete()
     for model in (AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, BrowserSession):
         model.objects.all().delete()

@@ -88,6 +88,7 @@ def _activation(request: HttpRequest, user: User) -> Outlook:
 
 @admin.register(User)
 class ClawUserAdmin(UserAdmin, ClawAdmin):
+    audited_as = ""  # by signals: accounts.audited
     form = UserChangeForm
     add_form = AdminUserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -185,6 +186,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
 class ClawGroupAdmin(GroupAdmin, ClawAdmin):
     """The four groups of ours are put back after every migrate, so they can be looked at and not edited."""
 
+    audited_as = ""  # by signals: accounts.audited
     list_display = ("name", "members")
     filter_horizontal = ()  # its script has words that Django has not translated
 

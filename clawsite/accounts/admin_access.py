@@ -57,6 +57,7 @@ def _revocation(request: HttpRequest, token: AccessToken) -> Outlook:
 class AccessTokenAdmin(ClawAdmin):
     """Tokens are made for oneself only: a token for somebody else would be a way to act in their name."""
 
+    audited_as = ""  # by tokens
     list_display = ("name", link_column("user", _("user")), "prefix", "state", "scope_list", "expires_at", "last_used_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), "expires_at", ("user", OneOfMany))
     list_filter_submit = True

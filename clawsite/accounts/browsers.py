@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from clawsite.accounts import announce, throttle
 from clawsite.accounts.models import BrowserSession, User
+from clawsite.infra import audit
 
 SEEN_AT_MOST_EVERY = timedelta(minutes=5)  # a row per request would make every read a write
 
@@ -68,6 +69,7 @@ def _end(user: User, browsers: Iterable[BrowserSession]) -> int:
     keys = [browser.session_id for browser in browsers]
     Session.objects.filter(session_key__in=keys).delete()  # our rows go with them
     if keys:
+        audit.record("sign_in.out", subject=("account", user.pk), name=user.username, browsers=len(keys))
         announce.account_changed(user.pk)
     return len(keys)
 

@@ -37,6 +37,16 @@ GATEWAY_PERMISSIONS = {
 
 # Running the installation does not need reading what people write: that is the auditor's.
 WORDS = Q(content_type__app_label="sessions_app", content_type__model__in=["transcriptentry", "event", "outbox"])
+WORDS |= Q(content_type__app_label="tools_app", content_type__model__in=["commandinput", "commandoutput"])
+
+# What happened is not edited, by nobody: questions and votes are answered by people who may approve, commands are made by workers.
+# A grant is taken back and stays in the list.
+HAPPENED = Q(content_type__app_label="tools_app", content_type__model__in=["approval", "approvalvote", "command"])
+HAPPENED &= ~Q(codename__startswith="view_")
+HAPPENED |= Q(content_type__app_label="tools_app", codename="delete_grant")
+
+# Those whose doing is recorded do not look over the record.
+AUDIT = Q(content_type__app_label="infra", content_type__model="auditentry")
 
 # Tables of Django's own that hold other people's cookies, or nothing to decide.
 NOT_ADMINISTERED = ("admin", "contenttypes", "sessions")
@@ -57,7 +67,7 @@ def install_groups(using: str, **_signal: Any) -> None:
     for name, codenames in GATEWAY_PERMISSIONS.items():
         wanted = custom & Q(codename__in=codenames)
         if name == OPERATOR:
-            wanted |= tables & ~Q(codename="view_any_session") & ~WORDS
+            wanted |= tables & ~Q(codename="view_any_session") & ~WORDS & ~AUDIT & ~HAPPENED
         if name == AUDITOR:
             wanted |= looking
         group, _created = Group.objects.using(using).get_or_create(name=name)

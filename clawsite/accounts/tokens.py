@@ -20,6 +20,7 @@ from django.utils import timezone
 from clawsite.accounts import announce
 from clawsite.accounts.groups import READ, SCOPES, WRITE, scopes_of
 from clawsite.accounts.models import AccessToken, User
+from clawsite.infra import audit
 from clawsite.infra.errors import InvalidRequest, Unavailable
 
 # Programs on the host: they may chat and read. Approving, policy and accounts stay with people.
@@ -50,7 +51,10 @@ def issue_token(user: User, name: str, scopes: list[str], expires_at: datetime |
     token = AccessToken(user=user, name=name, prefix=prefix, digest=_digest(secret), scopes=sorted(set(scopes) & scopes_of(user)))
     if expires_at is not None:
         token.expires_at = expires_at
-    token.save()
+    with transaction.atomic():
+        token.save()
+        expires = token.expires_at.isoformat(timespec="seconds")
+        audit.record("token.made", subject=_about(token), owner=user.pk, name=name, scopes=token.scopes, expires=expires)
     return token, secret
 
 
@@ -58,7 +62,12 @@ def revoke_token(token: AccessToken) -> None:
     """End a token for good; a second time changes nothing."""
     with transaction.atomic():
         if AccessToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now()):
+            audit.record("token.revoked", subject=_about(token), owner=token.user_id, name=token.name)
             announce.account_changed(token.user_id)
+
+
+def _about(token: AccessToken) -> tuple[str, str]:
+    return "access token", str(token.pk)
 
 
 def principal_for(secret: str) -> Principal | None:

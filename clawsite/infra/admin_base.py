@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.db import transaction
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
+
+from clawsite.infra import acting, audit
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     BaseAdmin = admin.ModelAdmin[Any]
@@ -49,6 +52,7 @@ class ClawAdmin(BaseAdmin):
     show_full_result_count = False  # counting millions of events costs more than the page
     warn_unsaved_form = True
     change_form_before_template = "admin/_around.html"
+    audited_as = "settings.changed"  # "": the service that makes the change records it itself
 
     def around(self, row: Any) -> Iterable[Around | Page]:
         """What else there is about this row."""
@@ -64,6 +68,35 @@ class ClawAdmin(BaseAdmin):
             if lookup == name or (name and lookup.startswith(f"{name}__") and OFFERED.issuperset(rest)):
                 return True
         return False
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        self._audit(request, obj, "added", message)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        self._audit(request, obj, "changed", message)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        for row in queryset:
+            self._audit(request, row, "deleted", [])
+        return super().log_deletions(request, queryset)
+
+    def response_action(self, request: HttpRequest, queryset: Any, *where: Any) -> Any:
+        """Deleting many writes its log before it deletes: here both or neither. Other actions have transactions of their own."""
+        if request.POST.get("action") != "delete_selected":
+            return super().response_action(request, queryset, *where)
+        with transaction.atomic():
+            return super().response_action(request, queryset, *where)
+
+    def _audit(self, request: HttpRequest, row: Any, change: str, message: Any) -> None:
+        """Which row, and which of its fields: never their values, some of which are secrets."""
+        if not self.audited_as:
+            return
+        parts = [each.get("changed", {}) for each in message if isinstance(each, dict)] if isinstance(message, list) else []
+        fields = [name for each in parts for name in each.get("fields", [])]
+        details = {"change": change, **({"fields": fields} if fields else {})}
+        audit.record(self.audited_as, actor=acting.account(request.user), subject=(row._meta.label_lower, row.pk), **details)
 
     def changeform_view(
         self,
@@ -101,6 +134,7 @@ def _filtered_by(each: Any) -> str:
 class ReadOnlyAdmin(ClawAdmin):
     """Rows of the state layer are written by services only, so nothing here can be added, changed or deleted."""
 
+    audited_as = "admin.acted"  # by an action of the list, on what is no setting
     compressed_fields = False  # labels above values, so that three fit in a line
     words: tuple[str, ...] = ()  # fields with what people wrote: for those who may read every session
 

@@ -1,6 +1,16 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class InfraConfig(AppConfig):
     name = "clawsite.infra"
     label = "infra"
+    verbose_name = _("Audit")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from django.db.models.signals import post_migrate
+
+        from clawsite.infra import audit_guard
+
+        post_migrate.connect(audit_guard.install, sender=self)

@@ -17,8 +17,17 @@ class Identity:
 
 
 def own_identity() -> Identity:
-    pid = os.getpid()
+    return identity_of(os.getpid())
+
+
+def identity_of(pid: int) -> Identity:
+    """Of a process of this host that is there now."""
     return Identity(host=socket.gethostname(), boot_id=_boot_id(), pid=pid, started=_started(pid))
+
+
+def is_of_this_boot(process: Identity) -> bool:
+    """Whether its pid means something here."""
+    return bool(process.boot_id) and (process.host, process.boot_id) == (socket.gethostname(), _boot_id())
 
 
 def is_alive(process: Identity) -> bool:

@@ -16,14 +16,37 @@ from django.urls import reverse
 from agents.models import Agent
 from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User
 from clawsite.infra import clock
-from sessions_app.models import Attachment, Event, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
-from tools_app.models import McpServer, Plugin, PolicyTest, PolicyVersion, ToolPolicy
+from clawsite.infra.models import AuditEntry
+from sessions_app.models import (
+    Attachment,
+    Event,
+    Freeze,
+    Lane,
+    Outbox,
+    Run,
+    Session,
+    SessionMember,
+    ToolCall,
+    TranscriptEntry,
+    Worker,
+)
+from tests.approvals import answered
+from tools_app.models import (
+    Approval,
+    Command,
+    McpServer,
+    Plugin,
+    PolicyTest,
+    PolicyVersion,
+    ToolPolicy,
+)
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
-OURS = ("accounts", "agents", "sessions_app", "tools_app")
-# Shown with their session; nobody's business but one's own; an index of files.
-NOT_BY_THEMSELVES = {"EventLog", "SessionMember", "SessionMark", "MemoryFile", "MemoryChunk"}
+OURS = ("accounts", "agents", "infra", "sessions_app", "tools_app")
+# Shown with their session or question; nobody's business but one's own; an index of files; what a command was told and said.
+NOT_BY_THEMSELVES = {"EventLog", "SessionMember", "SessionMark", "MemoryFile", "MemoryChunk", "AuditSeal", "AuditHead"}
+NOT_BY_THEMSELVES |= {"ApprovalVote", "CommandInput", "CommandOutput"}
 MOST_QUERIES = 24  # of which 4 find out who is asking and what they may do
 
 
@@ -77,6 +100,7 @@ def fill(root: User, numbers: range) -> None:
         McpServer.objects.create(name=f"server{n}", command="true", checked_at=now)
         Plugin.objects.create(name=f"plugin{n}", package="some-package", seen_at=now)
         Worker.objects.create(id=f"w{n}", pid=n, started_at=now, heartbeat_at=now.timestamp())
+        Freeze.objects.create(scope="agent", subject=f"robot-{n}", reason="circles", by=user, by_name="user", at=now)
         session = Session.objects.create(owner=user, key=f"agent:main:k{n}", agent="main", title=f"Title {n}")
         SessionMember.objects.create(session=session, user=root)
         run = Run.objects.create(session=session, owner=user, run_id=f"r{n}", request_hash="x", accepted_at=now)
@@ -95,6 +119,7 @@ def fill(root: User, numbers: range) -> None:
         Event.objects.create(**both, cursor=1, seq=1, stream="lifecycle", data={"phase": "accepted"}, ts=clock.to_ms(now))
         Attachment.objects.create(owner=user, session=session, name=f"f{n}.txt", mime_type="text/plain", size=n, sha256="x")
         Outbox.objects.create(**both, channel="telegram", payload={}, created_at=now)
+        answered(user, root, session, run, n)
         LogEntry.objects.create(user=user, object_id=str(n), object_repr=f"row {n}", action_flag=2, change_message="[]")
     FirstAdminLink.objects.update_or_create(defaults={"digest": "secret-digest", "expires_at": now})
 
@@ -154,10 +179,11 @@ def test_every_list_can_be_searched_filtered_and_narrowed_by_date():
         "KnownAddress",
         "Lane",
     }
-    # Agents, lanes and policies have no date, events have a number of their own and a filter for it.
+    # Agents, lanes, policies and rules have no date, events have a number of their own and a filter for it.
     assert {name for name, each in lists.items() if not each.date_hierarchy} == {
         "Agent",
         "Event",
+        "ExecRule",
         "FirstAdminLink",
         "Lane",
         "PolicyTest",
@@ -179,7 +205,22 @@ def test_what_belongs_to_people_can_be_narrowed_to_one_of_them(client, root, lef
 
 def test_history_can_be_looked_at_and_never_changed(client, root, leftovers):
     fill(root, range(1))
-    for model in (Event, TranscriptEntry, Run, ToolCall, Outbox, Session, PolicyVersion, Worker, LogEntry, BrowserSession):
+    for model in (
+        AuditEntry,
+        Event,
+        TranscriptEntry,
+        Run,
+        ToolCall,
+        Outbox,
+        Session,
+        PolicyVersion,
+        Worker,
+        LogEntry,
+        BrowserSession,
+        Freeze,
+        Approval,
+        Command,
+    ):
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
         row = newest(model)
         before = model.objects.filter(pk=row.pk).values().get()
@@ -280,6 +321,7 @@ GUESSES = [
     (ToolCall, "run__prompt__icontains"),
     (McpServer, "env__icontains"),
     (McpServer, "headers__icontains"),
+    (AuditEntry, "details__icontains"),
 ]
 
 

@@ -10,6 +10,7 @@ from clawsite.infra import db
 from sessions_app import queue, runs
 from tests.policies import policy_restored
 from tools_app import policies
+from tools_app.models import ExecRule
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_vocabulary import about_all_tools
 
@@ -53,6 +54,7 @@ async def test_a_look_ahead_asks_what_the_run_asks_down_to_the_senders_names(use
 
 async def test_a_guest_is_asked_about_by_their_own_names(user, person, session_of, policy, settings):
     settings.DEFAULT_MODEL = "demo/clawsite"
+    ExecRule.objects.create(scope="installation", sandbox_mode="off")  # whose own list would not let notes in
     session = session_of(user, "agent:main:telegram:group:-100")
     await planned(user, session, sender={"username": "@Anna"})
     theirs = (await db.read(effective_tools, person(), session)).toolset
@@ -93,7 +95,7 @@ def asked(**question) -> dict[str, str]:
 def test_each_missing_tool_of_a_supposed_run_has_its_reason(model, policy, settings):
     with_openai = asked(provider="openai", model="gpt-5")
     assert with_openai["web_search"] == NO_ENGINE
-    assert with_openai["exec"] == NOT_HERE
+    assert with_openai["browser"] == NOT_HERE
     assert not {"read", "image", "apply_patch", "memory_get", "message", "session_status"} & with_openai.keys()
     other = asked(provider="deepseek", model="deepseek-chat", is_owner=False)
     assert other["image"] == "images cannot be shown to the model `deepseek/deepseek-chat`"

@@ -70,7 +70,8 @@ def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(ad
         ("tools = ['read']", "`tools` has a str: make tools with @tool"),
         ("before_tool_call = [3]", "`before_tool_call` has something that cannot be called"),
         (TOOLS.format(tool="read"), "read is a tool already"),
-        (TOOLS.format(tool="exec"), "plugin bad may not use the name of a native tool (exec)"),
+        (TOOLS.format(tool="browser"), "plugin bad may not use the name of a native tool (browser)"),
+        (TOOLS.format(tool="exec"), "exec is a tool already"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add_plugin, code, error):
@@ -108,6 +109,7 @@ def slow(add_plugin, monkeypatch):
 
 async def test_a_plugin_whose_import_goes_on_holds_nobody_up_and_is_there_when_it_ends(add_plugin, slow, eventually):
     add_plugin("echo", TOOLS.format(tool="echo_word"))
+    await eventually(lambda: "echo_word" in sources.known_tools().tools)
     Plugin.objects.filter(name="slow").update(enabled=True)
     looks = [db.read(sources.known_tools) for _ in range(3 * db.READERS)]  # more than there are threads to read on
     for known in await asyncio.gather(*looks):

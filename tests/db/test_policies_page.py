@@ -165,11 +165,11 @@ def test_a_tool_that_is_allowed_and_not_offered_says_why(operator, settings):
     engine = "No search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
     assert verdict_cell(page, "web_search") == f"allowed, but not offered {engine}"
     assert verdict_cell(page, "image") == ("allowed, but not offered Images cannot be shown to the model `deepseek/deepseek-chat`")
-    assert verdict_cell(page, "exec") == "allowed, but not offered This version does not have it yet"
+    assert verdict_cell(page, "browser") == "allowed, but not offered This version does not have it yet"
     assert verdict_cell(page, "memory_get") == "allowed, but not offered Notes are read for the owner of the session only"
     assert verdict_cell(page, "read") == "kept"
     missing = set(re.findall(r'<tr[^>]*data-tool="([^"]+)"', ask(operator, show="missing", **asked)))
-    assert {"web_search", "image", "exec", "apply_patch"} <= missing
+    assert {"web_search", "image", "browser", "apply_patch"} <= missing
     assert "read" not in missing
     assert f"{len(missing)} of them are not offered" in page
     settings.SEARXNG_URL = "http://127.0.0.1:8888"

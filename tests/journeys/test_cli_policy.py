@@ -29,11 +29,11 @@ def test_every_tool_is_explained_in_a_line_and_one_in_its_layers(env: Mapping[st
     assert everything.code == 0
     lines = {line.split()[0]: line for line in everything.out.splitlines() if line}
     assert lines["read"].split() == ["read", "kept"]
-    assert lines["exec"].split(None, 1)[1] == "not offered  this version does not have it yet"
+    assert lines["subagents"].split(None, 1)[1] == "not offered  this version does not have it yet"
     assert "of them would not be offered" in everything.out
     assert lines["web_fetch"].split(None, 2)[1:] == ["refused", "profile: profile `coding`: no allow entry matches"]
     one = policy("explain", "--agent", "main", "--tool", "bash", "--subagent", env=env)
-    words = "exec: allowed, but not offered: this version does not have it yet"
+    words = "exec: allowed: no layer refuses it"
     assert one.out.startswith(f"{words} (policy version 1, with demo/clawsite, the agent's own model)\n")
     assert len(one.out.splitlines()) == 11
     assert policy("explain", "--agent", "main", "--tool", "read", env=env).out.startswith("read: allowed: no layer refuses it (")

@@ -66,6 +66,7 @@ async def test_a_run_without_tools_needs_few_statements_and_few_commits(workshop
     await workshop.close()
     db.close()  # so that every connection is one that counts
     settings.HEARTBEAT_SECONDS = settings.SWEEP_SECONDS = settings.POLL_SECONDS = 60.0  # only what the run itself needs
+    settings.AUDIT_SEAL_SECONDS = 60.0
     worker = workshop.open()
     await workshop.answer("[[text=warm]]")
     await eventually(lambda: worker._sources._noted is not None)  # its look at plugins is no part of a run

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from agents import housekeeping
 from clawsite.infra import clock, db
-from sessions_app import epoch, queue
+from sessions_app import epoch, freezes, queue
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Run
 from sessions_app.queue import Claimed
@@ -226,6 +226,11 @@ class Hand:
     async def abort(self, run_id: str, reason: str = "rpc") -> None:
         claimed = self.held.pop(run_id)
         await db.write(queue.end, claimed, Run.Status.ABORTED, reason, key=str(claimed.session_id))
+
+    async def stop_run(self, run_id: str) -> None:
+        """What `claw panic --run` does on the host."""
+        pk = await db.read(Run.objects.values_list("pk", flat=True).get, run_id=run_id)
+        await db.write(freezes.freeze, "run", str(pk), reason="it deletes files", by=None, by_name="host", alone=True)
 
     async def restored(self) -> None:
         """The database came from a backup."""

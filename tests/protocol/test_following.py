@@ -236,7 +236,7 @@ async def test_a_session_made_while_somebody_asks_for_it_is_sent_from_its_first_
     answer = await asking
     assert (answer["subscribed"], answer["cursor"]) == (True, 0)
     await hand.finish("k1")
-    await late.event("chat", state="final")
+    await late.event("agent", cursor=5)
     assert numbers(late) == list(range(1, 6))
     first = next(at for at, frame in enumerate(late.seen) if frame.get("event") == "agent")
     assert any(frame["type"] == "res" and (frame.get("payload") or {}).get("subscribed") for frame in late.seen[:first])

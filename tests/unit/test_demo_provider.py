@@ -14,7 +14,7 @@ from agents.providers.demo_words import ENGLISH, SIMPLIFIED_CHINESE
 from tools_app.builtin import fs, grep
 from tools_app.definition import ToolArgs
 
-TOOLS = ("read", "write", "edit", "glob", "grep", "session_status")
+TOOLS = ("read", "write", "edit", "glob", "grep", "session_status", "exec")
 
 
 async def ask(*messages: Message, tools: tuple[str, ...] = TOOLS) -> list[StreamEvent]:
@@ -71,6 +71,13 @@ async def test_it_thinks_first_and_streams_word_by_word() -> None:
         ("search for a.b", "grep", {"pattern": r"a\.b"}),
         ("grep TODO in my files", "grep", {"pattern": "TODO"}),
         ("status", "session_status", {}),
+        ("run ls -la", "exec", {"command": "ls -la"}),
+        ("Please run the command: git status | head -3", "exec", {"command": "git status | head -3"}),
+        ("execute `echo 'a b' > notes.txt`", "exec", {"command": "echo 'a b' > notes.txt"}),
+        ('run "a" "b"', "exec", {"command": '"a" "b"'}),
+        ("run echo 'a    b'", "exec", {"command": "echo 'a    b'"}),
+        ("运行 ls -la", "exec", {"command": "ls -la"}),
+        ("请执行命令：cat notes.txt", "exec", {"command": "cat notes.txt"}),
         ("列出工作区的文件", "glob", {"pattern": "**/*"}),
         ("我的工作区有哪些文件？", "glob", {"pattern": "**/*"}),
         ("读取 notes.txt", "read", {"path": "notes.txt"}),
@@ -91,7 +98,16 @@ async def test_plain_words_call_a_tool(said: str, tool: str, arguments: dict[str
 @pytest.mark.parametrize("introduction", [ENGLISH.introduction, SIMPLIFIED_CHINESE.introduction])
 def test_every_phrase_of_the_introduction_works(introduction: str) -> None:
     phrases = [line.split("`")[1] for line in introduction.splitlines() if line.startswith("- `")]
-    assert [understand(phrase)[0] for phrase in phrases] == ["glob", "write", "read", "edit", "grep", "session_status", "count"]
+    assert [understand(phrase)[0] for phrase in phrases] == [
+        "glob",
+        "write",
+        "read",
+        "edit",
+        "grep",
+        "session_status",
+        "exec",
+        "count",
+    ]
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
@@ -191,3 +207,27 @@ async def test_a_new_question_is_not_answered_with_an_old_result() -> None:
     old = (UserMessage("list the files"), AssistantMessage("", tool_calls=(call,)), ToolResultMessage("c1", "glob", "a.txt"))
     message = await answer(*old, AssistantMessage("There is one."), UserMessage("read a.txt"))
     assert message.tool_calls[0].name == "read"
+
+
+@pytest.mark.parametrize(
+    ("said", "result", "is_error", "words"),
+    [
+        ("run ls", "a.txt\n[exit code 0, 0.1 s]", False, "`ls` has run (exit code 0, 0.1 s):\n\n```\na.txt\n```"),
+        ("run ls", "(no output)\n[exit code 2, 0.1 s]", True, "`ls` has run (exit code 2, 0.1 s):\n\n```\n(no output)\n```"),
+        (
+            "run ls",
+            "exec_denied: a person refused the command: no. It did not run.",
+            True,
+            "I was not allowed to run `ls`:\n\n> a person refused",
+        ),
+        ("run ls", "`workdir` is no directory", True, "The tool `exec` reported an error:"),
+        ("运行 ls", "a.txt\n[exit code 0, 0.1 s]", False, "`ls` 已执行（exit code 0, 0.1 s）："),
+        ("运行 ls", "exec_denied: nobody approved the command in time. It did not run.", True, "我没有获准执行 `ls`："),
+    ],
+)
+async def test_it_tells_what_came_of_a_command(said: str, result: str, is_error: bool, words: str) -> None:
+    assert (await after("exec", result, is_error=is_error, said=said, command="ls")).startswith(words)
+
+
+def test_a_command_is_never_cut_into_another_one() -> None:
+    assert understand(f"run rm -rf {'x' * 1000}/deep")[0] == ""

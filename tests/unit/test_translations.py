@@ -23,7 +23,8 @@ SCRIPTS = sorted((ROOT / "static/js").glob("*.js"))
 # %(name)s and %d of Python, %%n and %%s of the scripts (a template doubles the sign), {name} of format_html, tags.
 PLACEHOLDER = re.compile(r"%%[ns]|%\(\w+\)[sd]|%[sd]|\{\w*\}|</?\w+[^>]*>")
 
-NOT_TRANSLATED = {"Clawsite", "main", "openai", "gpt-5", "telegram"}  # our name, and examples of what is typed
+# Our name, and examples of what is typed, also `git status && ls -la | head` and `/usr/bin/ls`.
+NOT_TRANSLATED = {"Clawsite", "main", "openai", "gpt-5", "telegram", "git", "status", "ls", "la", "head", "usr", "bin"}
 SPOKEN = {"alt", "aria-label", "placeholder", "title"}
 NOT_SPOKEN = {"kbd", "script", "style", "code"}  # keys and code are the same in every language
 # What is written in quotes in a script and is no sentence for people: for developers, for CSS, or names of functions.
@@ -31,6 +32,7 @@ NO_SENTENCES = {
     "lim max min sup inf limsup liminf argmax argmin det gcd",
     "light dark",
     ": no answer in ms",
+    "exec_denied: commands are refused: no exec rule",
     "no hello",
     "no reason given",
     "not connected",

@@ -34,6 +34,7 @@ def test_a_call_of_a_tool_that_was_not_offered_says_what_it_lacked():
 # As their factories write them; a reader of another language gets them part by part.
 REASONS = [
     "there is no workspace",
+    "commands need a workspace",
     "there is nowhere to speak from outside of a run",
     "notes are read for the owner of the session only",
     "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY",
@@ -43,6 +44,7 @@ REASONS = [
     "made for models of OpenAI, and this one is `x`",
     "it could not be made, see the log: `x`",
     "its factory returns nothing that could be called",
+    "its factory makes no plan of what it would do",
     "this version does not have it yet",
 ]
 
@@ -90,3 +92,15 @@ def test_every_reason_why_a_tool_is_gone_can_be_translated():
 def test_the_verdict_names_the_layer_that_decided(status, steps, expected):
     call = {"name": "read", "status": status, "refused_by": "toolset", "verdict": {"trace": {"read": steps}}}
     assert verdict_of(call).items() >= expected.items()
+
+
+def test_what_the_exec_rules_refuse_says_so_in_their_words():
+    call = {
+        "name": "exec",
+        "status": "refused",
+        "refused_by": "exec",
+        "verdict": {"trace": {"exec": []}, "exec": "nobody approved it"},
+    }
+    told = verdict_of(call)
+    assert (told["allowed"], told["layer"], told["why"]) == (False, "exec", "refused by layer exec: nobody approved it")
+    assert decision_words(told) == "refused by layer exec: nobody approved it"

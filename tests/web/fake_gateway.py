@@ -43,6 +43,7 @@ class FakeGateway:
             "agents.list": lambda params: {"defaultId": "main", "agents": [{"id": "main", "name": "Main", "model": None}]},
             "models.list": lambda params: {"models": []},
             "commands.list": lambda params: {"commands": []},
+            "panic.status": lambda params: {"stopped": [], "stillWorking": 0, "mayResume": False},
             "chat.send": lambda params: {"runId": params["idempotencyKey"], "status": "started"},
             "chat.abort": lambda params: {"ok": True, "aborted": True, "runIds": []},
             "chat.render": lambda params: {"html": [render(block) for block in params["blocks"]]},

@@ -17,8 +17,9 @@ from clawsite.infra import clock
 from sessions_app import runs
 from sessions_app.models import Outbox, Run
 from sessions_app.sessions import ensure_session
+from tests.approvals import answered
 from tools_app import policies, policy_tests
-from tools_app.models import McpServer, Plugin
+from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant, McpServer, Plugin
 
 PATIENCE = 30_000  # ms
 SIZES: dict[str, Any] = {
@@ -102,6 +103,7 @@ def rows_of_everything(root: User) -> Iterator[None]:
     User.objects.create(username="gone", is_active=False)
     tokens.issue_token(root, "laptop", ["operator.read"])
     runs.accept_run(user=root, session=ensure_session(root, "agent:main:hanging"), run_id="hanging", prompt="[[hang]]")
+    answered(root, root, run.session, run, 0)
     guests = Group.objects.create(name="Guests")
     policies.save_policy(scope="agent", subject="demo", deny=["exec"])
     test = policy_tests.save_test(name="demo never runs a command", expected="never", agent="demo", tool="exec")
@@ -110,6 +112,8 @@ def rows_of_everything(root: User) -> Iterator[None]:
     known = {"package": "clawsite-acme", "version": "1.0", "tools": ["acme_post"], "seen_at": clock.now()}
     plugins = [Plugin.objects.create(name=f"acme{n}", enabled=bool(n), **known) for n in range(2)]
     yield
+    for model in (ApprovalVote, Grant, Approval, Command, ExecRule):
+        model.objects.all().delete()
     for row in (*servers, *plugins):
         row.delete()
     policy_tests.delete_test(test.pk)

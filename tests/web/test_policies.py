@@ -88,7 +88,7 @@ def test_what_is_allowed_and_not_offered_is_one_click_away_and_says_why(explain:
     expect(row(page, "read")).to_have_count(0)
     page.get_by_label("Model", exact=True).fill("openai/gpt-5")
     expect(row(page, "image")).to_have_count(0)
-    expect(row(page, "exec")).to_contain_text("This version does not have it yet")
+    expect(row(page, "subagents")).to_contain_text("This version does not have it yet")
 
 
 def test_a_cell_leads_to_its_rule_and_a_draft_flips_verdicts_before_it_is_saved(explain: Callable[..., Page]) -> None:

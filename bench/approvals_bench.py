@@ -1,0 +1,156 @@
+"""How long an approver's click takes to become a running command, and how fast a long queue is listed.
+
+    python -m bench.approvals_bench [--database postgres] [--rounds 20] [--out FILE]
+
+click → started   from before `exec.approval.resolve` is sent until the row of the started command is there, which is committed
+                  before the command gets the word
+ask               from the message until its question is there: the model, the gate, the question
+list, page        1,000 open questions: `exec.approval.list` of the oldest 100, and the page /approvals/
+Exit code 1: a promise was not kept.
+"""
+
+import argparse
+import asyncio
+import datetime as dt
+import json
+import os
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from bench.gateway.figures import Result, milliseconds
+from bench.installation import Installation
+from bench.report import aligned
+from bench.rows import running, until, with_rows
+
+PROMISES = {"click → started": ("p50", 100.0), "list of 1,000": ("p95", 200.0), "page of 1,000": ("p95", 200.0)}
+PENDING = 1000
+LOOKS = 40
+
+
+async def clicks(installation: Installation, user: Any, token: str, rounds: int) -> Result:
+    from clawsite.client import Client, Endpoint
+    from sessions_app import runs
+    from sessions_app.models import Run
+    from sessions_app.sessions import ensure_session
+    from tools_app.models import Approval, Command
+
+    session = ensure_session(user, "agent:main:bench")
+    asked, started = [], []
+    async with Client(Endpoint(url=installation.urls[0], token=token)) as client:
+        for number in range(rounds):
+            command = json.dumps({"command": f"touch made-{number}"})
+            began = time.perf_counter()
+            pk = runs.accept_run(
+                user=user, session=session, run_id=f"k{number}", prompt=f"[[tool=exec args={command}]] [[text=done]]"
+            ).pk
+            there = await until(lambda pk=pk: Approval.objects.filter(run=pk).exists())
+            asked.append(there - began)
+            await until(lambda pk=pk: Run.objects.filter(pk=pk, status="waiting").exists())
+            question = Approval.objects.get(run=pk)
+            began = time.perf_counter()
+            await client.request(
+                "exec.approval.resolve", {"id": str(question.pk), "decision": "allow-once", "planHash": question.plan_hash}
+            )
+            started.append(await until(lambda pk=pk: Command.objects.filter(run=pk).exists()) - began)
+            await until(lambda pk=pk: Run.objects.filter(pk=pk, status="completed").exists())
+    return {"click → started": milliseconds(started), "ask": milliseconds(asked)}
+
+
+async def looks(installation: Installation, user: Any, token: str) -> Result:
+    import httpx
+    from django.test import Client as Browser
+
+    from clawsite.client import Client, Endpoint
+    from tools_app.models import Approval
+
+    first = Approval.objects.order_by("created_at").first()
+    assert first is not None
+    now = dt.datetime.now(dt.UTC)
+    for number in range(PENDING):
+        first.pk, first.call_id, first.status = uuid.uuid4(), f"copy-{number}", "pending"
+        first.decided_at = first.decided_by = first.used_at = None
+        first.created_at, first.expires_at = now - dt.timedelta(seconds=number), now + dt.timedelta(hours=8)
+        first.save(force_insert=True)
+    signed_in = Browser()
+    signed_in.force_login(user)
+    cookies = {name: cookie.value for name, cookie in signed_in.cookies.items()}
+    lists, pages = [], []
+    address = installation.urls[0].replace("ws", "http", 1).removesuffix("/ws")
+    async with (
+        Client(Endpoint(url=installation.urls[0], token=token)) as client,
+        httpx.AsyncClient(base_url=address, cookies=cookies) as browser,
+    ):
+        for _ in range(LOOKS):
+            began = time.perf_counter()
+            found = await client.request("exec.approval.list", {"limit": 100})
+            lists.append(time.perf_counter() - began)
+            assert len(found["approvals"]) == 100
+            began = time.perf_counter()
+            page = await browser.get("/approvals/")
+            pages.append(time.perf_counter() - began)
+            assert page.status_code == 200, page.status_code
+    return {"list of 1,000": milliseconds(lists), "page of 1,000": milliseconds(pages)}
+
+
+def measure(database: str, rounds: int) -> Result:
+    with with_rows(database) as installation:
+        from django.contrib.auth.models import Group
+
+        from clawsite.accounts.groups import scopes_of
+        from clawsite.accounts.models import User
+        from clawsite.accounts.tokens import issue_token
+        from tools_app.models import ExecRule
+
+        user = User.objects.create(username="bench-approver")
+        user.groups.set(Group.objects.filter(name__in=["Approver", "User"]))
+        token = issue_token(user, "bench", sorted(scopes_of(user)), None)[1]
+        ExecRule.objects.create(scope="agent", subject="main", security="allowlist", ask="on-miss")
+        with running(installation):
+            found = asyncio.run(clicks(installation, user, token, rounds))
+            found |= asyncio.run(looks(installation, user, token))
+    return found | {"load_average": round(os.getloadavg()[0], 2)}
+
+
+def table(result: Result) -> str:
+    lines = [("what, ms", "p50", "p95", "max", "promise")]
+    for name, figures in result.items():
+        if isinstance(figures, dict):
+            verdict = (
+                f"{PROMISES[name][0]} ≤ {PROMISES[name][1]:g}: {'pass' if kept(name, figures) else 'FAIL'}"
+                if name in PROMISES
+                else ""
+            )
+            lines.append((name, f"{figures['p50']:g}", f"{figures['p95']:g}", f"{figures['max']:g}", verdict))
+    return aligned(lines) + f"\nload average {result['load_average']}, {os.cpu_count()} cores"
+
+
+def promised(name: str, figures: Any) -> str:
+    which, limit = PROMISES[name]
+    return f"{which} ≤ {limit:g}: {'pass' if kept(name, figures) else 'FAIL'}"
+
+
+def kept(name: str, figures: Any) -> bool:
+    which, limit = PROMISES[name]
+    return bool(figures[which] <= limit)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="bench.approvals_bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    given = parser.parse_args()
+    result = measure(given.database, given.rounds)
+    print(table(result))
+    if given.out:
+        given.out.write_text(json.dumps(result, indent=1))
+    return int(not all(kept(name, result[name]) for name in PROMISES))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

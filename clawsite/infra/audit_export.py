@@ -1,0 +1,48 @@
+"""The audit log as JSON lines: an entry a line, oldest first, with its place in the chain. The caller records that it is done."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from django.db.models import QuerySet
+
+from clawsite.infra.models import AuditEntry, AuditSeal
+
+PAGE = 500
+
+
+def pages(entries: QuerySet[AuditEntry]) -> Iterator[bytes]:
+    """Some hundred lines at a time, however many there are."""
+    place: int | None = None
+    while True:
+        lines, place = page(entries, place)
+        if place is None:
+            return
+        yield lines
+
+
+def page(entries: QuerySet[AuditEntry], after: int | None) -> tuple[bytes, int | None]:
+    """The lines of the next entries, and where to go on; None when there were none."""
+    ordered = entries.order_by("pk")
+    rows = list((ordered if after is None else ordered.filter(pk__gt=after))[:PAGE])
+    if not rows:
+        return b"", None
+    seals = {seal.entry_id: seal for seal in AuditSeal.objects.filter(entry_id__in=[row.pk for row in rows])}
+    return b"".join(orjson.dumps(as_json(row, seals.get(row.pk))) + b"\n" for row in rows), rows[-1].pk
+
+
+def as_json(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:
+    return {
+        "id": entry.pk,
+        "at": entry.at.isoformat(timespec="microseconds"),
+        "action": entry.action,
+        "actor": {"kind": entry.actor_kind, "id": entry.actor_id, "name": entry.actor_name},
+        "subject": {"kind": entry.subject_kind, "id": entry.subject_id},
+        "session": entry.session,
+        "run": entry.run,
+        "details": entry.details,
+        "digest": entry.digest,
+        "position": seal.position if seal else None,
+        "previous": seal.previous if seal else None,
+        "hash": seal.hash if seal else None,
+    }

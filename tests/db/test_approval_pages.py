@@ -1,0 +1,455 @@
+"""The pages about approvals through Django's test client: who sees what, who may answer, and what an answer does."""
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from agents.models import Agent
+from clawsite.infra import clock
+from sessions_app.models import SessionMember
+from tests.approvals import asked, many, plan_of, shown_of
+from tools_app.execution import approvals
+from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
+
+pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
+
+HTMX = {"HTTP_HX_REQUEST": "true"}
+MOST_QUERIES = 24
+
+
+@pytest.fixture
+def plain_static_files(settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+def browser(user: Any = None, **more: Any) -> Client:
+    client = Client(**more)
+    if user is not None:
+        client.force_login(user)
+    return client
+
+
+def answer(client: Client, question: Approval, decision: str = "allow-once", *, seen: str | None = None, **more: Any) -> Any:
+    data = {"decision": decision, "seen_hash": question.plan_hash if seen is None else seen}
+    headers = {key: more.pop(key) for key in list(more) if key.startswith("HTTP_")}
+    return client.post(reverse("approval-answer", args=[question.pk]), {**data, **more}, **headers)
+
+
+def command_of(question: Approval, **more: Any) -> Command:
+    """The command that came of a question."""
+    common = {name: getattr(question, name) for name in ("session", "run", "generation", "call_id", "plan", "plan_hash")}
+    return Command.objects.create(**common, worker="w1", started_at=clock.now(), **more)
+
+
+def status_of(question: Approval) -> str:
+    return Approval.objects.get(pk=question.pk).status
+
+
+@pytest.fixture
+def ada(person):
+    return person(name="ada")
+
+
+@pytest.fixture
+def ben(person):
+    return person("Approver", name="ben")
+
+
+@pytest.fixture
+def question(ada, session_of):
+    return asked(ada, session_of(ada))
+
+
+# Who sees what
+
+
+def test_nobody_sees_anything_without_signing_in(question):
+    for name, args in (
+        ("approvals", []),
+        ("approval", [question.pk]),
+        ("approvals-history", []),
+        ("grants", []),
+        ("try-command", []),
+    ):
+        assert browser().get(reverse(name, args=args)).status_code == 302
+    assert answer(browser(), question).status_code == 302
+    assert status_of(question) == "pending"
+
+
+@pytest.mark.parametrize(
+    ("groups", "sees", "answers"),
+    [
+        (("User",), False, False),
+        (("Approver",), True, True),
+        (("Operator",), False, False),
+        (("Auditor",), True, False),
+        (("Operator", "Approver"), True, True),
+    ],
+)
+def test_who_sees_the_questions_of_others_and_who_answers_them(groups, sees, answers, person, question):
+    client = browser(person(*groups))
+    page = client.get(reverse("approvals"))
+    assert page.status_code == 200
+    assert (str(question.pk) in page.content.decode()) is sees
+    assert client.get(reverse("approval", args=[question.pk])).status_code == (200 if sees else 404)
+    assert client.get(reverse("approval-in-chat", args=[question.pk])).status_code == (200 if sees else 404)
+    given = answer(client, question, **HTMX)
+    assert given.status_code == (200 if answers else 403 if sees else 404)
+    assert status_of(question) == ("approved" if answers else "pending")
+
+
+def test_whoever_asked_sees_their_own_question_and_may_drop_it_but_not_answer(ada, question):
+    client = browser(ada)
+    page = client.get(reverse("approvals")).content.decode()
+    assert "Waiting for an approver" in page
+    assert "Drop this command" in page
+    assert "Approve once" not in page
+    assert answer(client, question, **HTMX).status_code == 403
+    assert client.post(reverse("approval-drop", args=[question.pk]), **HTMX).status_code == 200
+    assert status_of(question) == "denied"
+    assert Approval.objects.get(pk=question.pk).decision == "drop"
+
+
+def test_who_only_reads_a_chat_may_not_drop_its_command(person, question):
+    viewer = person(name="viewer")
+    SessionMember.objects.create(session=question.session, user=viewer, role=SessionMember.Role.VIEWER)
+    client = browser(viewer)
+    assert "Drop this command" not in client.get(reverse("approval", args=[question.pk])).content.decode()
+    assert client.post(reverse("approval-drop", args=[question.pk]), **HTMX).status_code == 403
+    assert status_of(question) == "pending"
+
+
+def test_an_approver_who_may_not_read_the_chat_does_not_learn_its_title(ada, ben, session_of):
+    session = session_of(ada)
+    session.label = "my illness"
+    session.save()
+    question = asked(ada, session)
+    page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    assert "my illness" not in page
+    assert "not shared with you" in page
+    assert "my illness" in browser(ada).get(reverse("approval", args=[question.pk])).content.decode()
+
+
+def test_grants_and_trying_are_for_those_who_have_to_do_with_them(person):
+    allowed = {("User",): (403, 403), ("Approver",): (200, 200), ("Operator",): (200, 200), ("Auditor",): (200, 200)}
+    for groups, (grants, trying) in allowed.items():
+        client = browser(person(*groups))
+        assert client.get(reverse("grants")).status_code == grants
+        assert client.get(reverse("try-command")).status_code == trying
+
+
+# Answering
+
+
+def test_an_answer_without_the_token_of_the_page_is_refused(ben, question):
+    assert answer(browser(ben, enforce_csrf_checks=True), question).status_code == 403
+    assert status_of(question) == "pending"
+
+
+def test_an_answer_names_the_plan_that_was_shown(ben, question):
+    for seen in ("", "0" * 64):
+        given = answer(browser(ben), question, seen=seen, **HTMX)
+        assert given.status_code == 409
+        assert "what you saw is not what would run" in given.content.decode()
+    assert status_of(question) == "pending"
+
+
+def test_the_second_answer_is_told_who_won(ben, person, question):
+    assert answer(browser(person("Approver", name="cleo")), question, "deny", reason="not now", **HTMX).status_code == 200
+    late = answer(browser(ben), question, **HTMX)
+    assert late.status_code == 409
+    assert "cleo has answered already" in late.content.decode()
+    assert "cleo denied it" in late.content.decode()
+    assert "not now" in late.content.decode()
+    assert status_of(question) == "denied"
+
+
+def test_without_scripts_an_answer_leads_back_to_the_page(ben, question):
+    given = answer(browser(ben), question, "deny", reason="no", next="/approvals/?agent=main")
+    assert given.status_code == 302
+    assert given["Location"] == "/approvals/?agent=main"
+    away = answer(browser(ben), asked(question.requester, question.session), next="https://evil.example/")
+    assert away["Location"] == "/"
+    assert Approval.objects.get(pk=question.pk).reason == "no"
+
+
+@pytest.mark.parametrize(
+    ("given", "scope", "uses", "hours"),
+    [
+        ({"for": "900", "scope": "session"}, "session", None, 0.25),
+        ({"for": "28800", "scope": "agent"}, "agent", None, 8),
+        ({"for": "uses", "uses": "3", "scope": "directory"}, "directory", 3, 8),
+    ],
+)
+def test_approving_for_a_while_makes_a_grant(ben, question, given, scope, uses, hours):
+    assert answer(browser(ben), question, "allow-for", **given, **HTMX).status_code == 200
+    grant = Grant.objects.get()
+    assert (grant.scope, grant.uses_left, grant.owner) == (scope, uses, ben)
+    assert grant.expires_at is not None
+    assert abs((grant.expires_at - clock.now()).total_seconds() - hours * 3600) < 60
+
+
+@pytest.mark.parametrize("given", [{"for": "uses", "uses": "0"}, {"for": "999999"}, {"for": "", "uses": ""}])
+def test_a_wish_that_is_too_wide_is_refused_in_words(ben, question, given):
+    refused = answer(browser(ben), question, "allow-for", scope="session", **given, **HTMX)
+    assert refused.status_code == 400
+    assert 'role="alert"' in refused.content.decode()
+    assert (status_of(question), Grant.objects.count()) == ("pending", 0)
+
+
+def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, question):
+    page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    assert "Allow always…" in page
+    assert "/usr/bin/git</code> <code>status --short" in page
+    plan = plan_of(question.session, "bash x.sh", call="x")
+    shown = shown_of(plan, may=["allow-once", "allow-for", "deny"], notNarrow="a shell could run anything")
+    del shown["narrow"]
+    other = asked(ada, question.session, shown=shown)
+    page = browser(ben).get(reverse("approval", args=[other.pk])).content.decode()
+    assert "Allow always…" not in page
+    assert "It cannot be allowed always: a shell could run anything." in page
+    assert "exactly this line, and no other" in page
+    assert answer(browser(ben), other, "allow-always", **HTMX).status_code == 400
+
+
+def test_two_people_are_counted_on_the_card(ada, ben, person, session_of):
+    question = asked(ada, session_of(ada), needed=2)
+    first = answer(browser(ben), question, **HTMX).content.decode()
+    assert "1 of 2 people agreed" in first
+    assert "ben approved it once" in first
+    assert status_of(question) == "pending"
+    assert ApprovalVote.objects.count() == 1
+    answer(browser(person("Approver", name="cleo")), question, **HTMX)
+    assert status_of(question) == "approved"
+
+
+def test_who_asked_is_told_why_they_may_not_answer_where_a_rule_says_so(person, session_of):
+    both = person("User", "Approver", name="both")
+    question = asked(both, session_of(both), exclude_requester=True)
+    assert "This rule wants somebody else than who asked." in browser(both).get(reverse("approvals")).content.decode()
+    assert answer(browser(both), question, **HTMX).status_code == 403
+
+
+def test_extending_leaves_it_open_longer(ben, ada, session_of):
+    soon = clock.now() + dt.timedelta(minutes=2)
+    question = asked(ada, session_of(ada), created_at=clock.now() - dt.timedelta(hours=1), expires_at=soon)
+    assert "urgent" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    assert browser(ben).post(reverse("approval-extend", args=[question.pk]), **HTMX).status_code == 200
+    assert Approval.objects.get(pk=question.pk).expires_at > soon + dt.timedelta(minutes=30)
+    assert browser(ada).post(reverse("approval-extend", args=[question.pk]), **HTMX).status_code == 403
+
+
+def test_several_are_answered_each_for_itself(ada, ben, person, session_of):
+    questions = [asked(ada, session_of(ada)) for _ in range(3)]
+    approvals.resolve(questions[1].pk, by=person("Approver", name="cleo"), decision="deny")
+    chosen = [f"{each.pk}:{each.plan_hash}" for each in questions[:2]] + [f"{questions[2].pk}:{'0' * 64}"]
+    given = browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-once"}, **HTMX)
+    assert [status_of(each) for each in questions] == ["approved", "denied", "pending"]
+    told = given.content.decode()
+    assert "1 answered. 2 were not." in told
+    assert "cleo has answered already" in told
+    assert browser(ada).post(reverse("approvals-several"), {"chosen": chosen, "decision": "deny"}).status_code == 403
+    assert browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-always"}).status_code == 404
+
+
+# What is shown
+
+
+HOSTILE = "echo \u202egnp.exe \u200bx\x07 <img src=x onerror=alert(1)> \u0440wd\u00a0a\u0301\tz\nrm -rf /"
+
+
+def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, session_of):
+    question = asked(ada, session_of(ada), HOSTILE, why="<b>Trust me</b> \u202e Approve once")
+    page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    for hidden in ("\u202e", "\u200b", "\x07", "\u00a0", "\u0301"):
+        assert hidden not in page
+        assert f"⟨U+{ord(hidden):04X}⟩" in page
+    assert "<img src=x" not in page
+    assert "<b>Trust" not in page
+    assert "CYRILLIC SMALL LETTER ER" in page
+    assert '<span class="newline">\n</span>' in page
+    box = page[page.index('class="would-run"') : page.index('class="agent-says"')]
+    assert "Trust me" not in box
+    assert "The agent’s own words. Nobody has checked them." in page
+
+
+def test_the_longest_command_is_on_the_page_in_full(ada, ben, session_of):
+    line = "echo " + " ".join(f"word{n}" for n in range(2000))
+    question = asked(ada, session_of(ada), line)
+    page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    assert ">word1999</span>" in page
+    assert "characters in 1 lines" in page
+
+
+def test_a_line_for_a_running_command_says_so(ada, ben, session_of):
+    first = asked(ada, session_of(ada))
+    running = command_of(first, name="quiet-otter")
+    question = asked(ada, session_of(ada), "y", plan={"input_to": str(running.pk)})
+    assert "Typed into the command quiet-otter" in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+
+
+def test_a_part_outside_of_the_line_does_no_harm(ada, ben, session_of):
+    plan = plan_of(None, "ls", call="x")
+    parts = [{"begin": 0, "end": 99, "kind": "program", "note": ""}, {"begin": 0, "end": 2, "kind": '"><x-kind', "note": "<i>"}]
+    question = asked(ada, session_of(ada), "ls", shown=shown_of(plan, parts=parts))
+    page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    assert "<x-kind" not in page
+    assert 'class="part text" title="text: &lt;i&gt;">ls</span>' in page
+
+
+# Many
+
+
+@pytest.mark.parametrize("name", ["approvals", "approvals-live", "approvals-history"])
+def test_a_page_costs_as_many_queries_for_fifty_as_for_five(name, ada, ben, session_of):
+    def queries() -> int:
+        client = browser(ben)
+        client.get(reverse(name))
+        with CaptureQueriesContext(connection) as caught:
+            assert client.get(reverse(name)).status_code == 200
+        return len(caught)
+
+    many(ada, session_of(ada), 5)
+    if name == "approvals-history":
+        Approval.objects.update(status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
+    few = queries()
+    for _ in range(9):
+        many(ada, session_of(ada), 5)
+    if name == "approvals-history":
+        Approval.objects.update(status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
+    assert queries() == few
+    assert few <= MOST_QUERIES
+
+
+def test_the_oldest_come_first_fifty_a_page(ada, ben, session_of):
+    many(ada, session_of(ada), 60)
+    oldest = Approval.objects.first()
+    Approval.objects.filter(pk=oldest.pk).update(created_at=clock.now() - dt.timedelta(days=1))
+    page = browser(ben).get(reverse("approvals")).content.decode()
+    assert page.count("<article") == 50
+    assert page.index(f"q-{oldest.pk}") < page.index("<article") + 100
+    assert browser(ben).get(reverse("approvals") + "?page=2").content.decode().count("<article") == 10
+
+
+def test_filters_narrow_the_list(ada, ben, person, session_of):
+    dora = person(name="dora")
+    Agent.objects.create(slug="scout", name="Scout")
+    mine = asked(ada, session_of(ada), "make test")
+    hers = asked(dora, session_of(dora, "agent:scout:x"), "cargo build", agent="scout")
+    for query, found in (
+        ("agent=scout", hers),
+        ("person=ada", mine),
+        (f"chat={hers.session_id}", hers),
+        ("program=cargo", hers),
+        ("program=MAKE", mine),
+    ):
+        page = browser(ben).get(f"{reverse('approvals')}?{query}").content.decode()
+        assert [str(each.pk) in page for each in (mine, hers)] == [found is mine, found is hers], query
+    assert browser(ben).get(reverse("approvals") + "?chat=nonsense").status_code == 400
+    assert browser(ben).get(reverse("approvals") + "?page=0").status_code == 400
+
+
+def test_what_was_answered_meanwhile_comes_with_the_live_list(ben, person, question):
+    approvals.resolve(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+    told = browser(ben).get(reverse("approvals-live"), {"shown": f"{question.pk}:as-it-was"}).content.decode()
+    assert "cleo approved it once" in told
+    assert "<article" not in browser(ben).get(reverse("approvals-live")).content.decode()
+
+
+def test_a_card_that_has_not_changed_is_not_sent_again(ben, question):
+    client = browser(ben)
+    page = client.get(reverse("approvals-live")).content.decode()
+    stamp = page.partition('data-stamp="')[2].partition('"')[0]
+    told = client.get(reverse("approvals-live"), {"shown": f"{question.pk}:{stamp}"}).content.decode()
+    assert "<article" not in told
+    approvals.extend(question.pk, by=ben)
+    assert "<article" in client.get(reverse("approvals-live"), {"shown": f"{question.pk}:{stamp}"}).content.decode()
+    assert client.get(reverse("approvals-live"), {"shown": "nonsense"}).status_code == 404
+
+
+def test_the_badge_counts_for_approvers_only(ada, ben, question):
+    assert browser(ben).get(reverse("approvals-count")).json()["count"] == 1
+    assert "data-open-questions" in browser(ben).get(reverse("approvals")).content.decode()
+    assert "data-open-questions" not in browser(ada).get(reverse("approvals")).content.decode()
+
+
+def test_the_history_tells_person_time_and_outcome(ben, question):
+    approvals.resolve(question.pk, by=ben, decision="allow-once")
+    Approval.objects.filter(pk=question.pk).update(status="used", used_at=clock.now())
+    command_of(question, name="quiet-otter", status="exited", exit_code=3)
+    page = browser(ben).get(reverse("approvals-history")).content.decode()
+    assert "ben approved it once" in page
+    assert "exit code 3" in page
+    for query, there in (
+        ("decided=allowed", True),
+        ("decided=denied", False),
+        ("by=ben", True),
+        ("by=zoe", False),
+        ("program=git", True),
+    ):
+        assert (str(question.pk) in browser(ben).get(f"{reverse('approvals-history')}?{query}").content.decode()) is there, query
+    assert browser(ben).get(reverse("approvals-history") + "?decided=x").status_code == 400
+
+
+# Let an agent ask; grants; trying
+
+
+def test_an_operator_lets_the_main_agent_ask_with_one_click(person):
+    client = browser(person("Operator"))
+    assert "Let agent main ask" in client.get(reverse("approvals")).content.decode()
+    done = client.post(reverse("let-ask"), {"agent": "main"}, follow=True).content.decode()
+    assert "Agent main may ask now" in done
+    rule = ExecRule.objects.get()
+    assert (rule.scope, rule.subject, rule.security, rule.ask) == ("agent", "main", "allowlist", "on-miss")
+    assert 'id="let-ask"' not in done
+
+
+def test_what_somebody_refused_is_not_opened_by_one_click(person):
+    ExecRule.objects.create(scope="installation", security="deny")
+    client = browser(person("Operator"))
+    assert "The exec rule of installation refuses them" in client.get(reverse("approvals")).content.decode()
+    assert "has decided this already" in client.post(reverse("let-ask"), {"agent": "main"}, follow=True).content.decode()
+    assert ExecRule.objects.count() == 1
+
+
+def test_only_operators_let_an_agent_ask(ben, ada):
+    for user in (ben, ada):
+        assert "An operator can do that" in browser(user).get(reverse("approvals")).content.decode()
+        assert browser(user).post(reverse("let-ask"), {"agent": "main"}).status_code == 403
+    assert not ExecRule.objects.exists()
+
+
+def test_grants_are_listed_and_taken_back(ben, question, person):
+    answer(browser(ben), question, "allow-for", scope="session", uses="4", **{"for": "uses"})
+    client = browser(ben)
+    page = client.get(reverse("grants")).content.decode()
+    assert "/usr/bin/git" in page
+    assert ">4</dd>" in page
+    grant = Grant.objects.get()
+    assert browser(person("Auditor")).post(reverse("grant-revoke", args=[grant.pk])).status_code == 403
+    assert "Taken back." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
+    assert "taken back by ben" in client.get(reverse("grants") + "?past=1").content.decode()
+    assert "it was taken back already" in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
+
+
+def test_a_command_is_tried_without_running_it(ben):
+    client = browser(ben)
+    page = client.post(reverse("try-command"), {"line": "ls -la", "security": "allowlist", "ask": "on-miss", "allow": "ls"}, **HTMX)
+    assert 'data-effect="allow"' in page.content.decode()
+    page = client.post(
+        reverse("try-command"), {"line": "ls -la", "security": "allowlist", "ask": "on-miss"}, **HTMX
+    ).content.decode()
+    assert 'data-effect="ask"' in page
+    assert client.post(reverse("try-command"), {"line": "ls", "security": "nonsense", "ask": "x"}, **HTMX).status_code == 200
+    page = client.post(
+        reverse("try-command"), {"line": "echo \u202e<b>x", "security": "full", "ask": "off"}, **HTMX
+    ).content.decode()
+    assert 'data-effect="deny"' in page
+    assert "⟨U+202E⟩" in page
+    assert "<b>" not in page

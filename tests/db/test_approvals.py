@@ -1,0 +1,462 @@
+"""Questions about commands: asked, answered once, expired, extended, void, used."""
+
+import datetime as dt
+import threading
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection, transaction
+
+from agents import storing
+from clawsite.infra import clock
+from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from clawsite.infra.models import AuditEntry
+from sessions_app import queue, runs, sessions
+from sessions_app.models import Event, Run
+from tests.asking import allow_asking, another_executable, asked, claimed_run, decide, planned
+from tools_app.execution import approvals, grants
+from tools_app.execution.grants import Wish
+from tools_app.execution.supervise import may_still_start
+from tools_app.models import Approval, ApprovalVote, Grant
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture
+def claimed(user, session_of):
+    allow_asking()
+    return claimed_run(user, session_of(user))
+
+
+@pytest.fixture
+def question(claimed, tmp_path):
+    return asked(claimed, tmp_path)
+
+
+@pytest.fixture
+def approver(person):
+    return person("Approver", "User", name="ada")
+
+
+def parked(claimed):
+    with transaction.atomic():
+        queue.park(claimed, "approval")
+
+
+def may_start(claimed, plan):
+    with transaction.atomic():
+        return may_still_start(claimed, plan, decide(claimed, plan))
+
+
+def test_a_question_holds_everything_a_person_needs_and_all_of_it_is_ours(question, claimed, user, tmp_path):
+    assert question.plan["line"] == "touch made"
+    assert (question.plan["cwd"], question.plan["run"]) == (str(tmp_path.resolve()), claimed.pk)
+    assert [each["realpath"] for each in question.plan["executables"]] == ["/usr/bin/touch"]
+    assert (question.requester, question.why, len(question.plan_hash)) == (user, "because", 64)
+    assert question.shown["reasons"]
+    assert {part["kind"] for part in question.shown["parts"]} >= {"program", "argument"}
+
+
+def test_deciding_again_asks_no_second_time(claimed, question, tmp_path):
+    again = decide(claimed, planned(claimed, tmp_path, "touch made"))
+    assert (again.effect, again.approval, again.asked_now) == ("ask", str(question.pk), False)
+    assert Approval.objects.count() == 1
+
+
+def test_allowed_once_is_used_once(claimed, question, approver, tmp_path):
+    parked(claimed)
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    run = Run.objects.get(pk=claimed.pk)
+    assert (run.status, run.ready_at is not None) == ("waiting", True)
+    plan = planned(claimed, tmp_path, "touch made")
+    decided = decide(claimed, plan)
+    assert (decided.effect, decided.approval) == ("allow", str(question.pk))
+    with transaction.atomic():
+        assert may_still_start(claimed, plan, decided) == ""
+    question.refresh_from_db()
+    assert (question.status, question.decided_by) == ("used", approver)
+    with transaction.atomic():
+        assert "not valid any more" in may_still_start(claimed, plan, decided)
+    assert decide(claimed, plan).effect == "deny"
+
+
+def test_the_reason_of_a_refusal_reaches_the_model(claimed, question, approver, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="deny", reason="use the staging host")
+    decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
+    assert decided.effect == "deny"
+    assert "use the staging host" in decided.words
+
+
+def test_of_fifty_answers_one_wins_and_the_others_are_told_who(question, person):
+    people = [person("Approver", name=f"approver-{n}") for n in range(50)]
+    won, told = [], []
+
+    def answer(who):
+        try:
+            won.append(approvals.resolve(question.pk, by=who, decision="allow-once").decided_by)
+        except Conflict as late:
+            told.append(late)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=answer, args=[who]) for who in people]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert len(told) == 49
+    assert {late.details["decidedBy"] for late in told} == {won[0].get_username()}
+
+
+def test_without_compare_and_set_two_answers_would_win(question, person, monkeypatch):
+    """The deliberate fault: whoever looks first and writes then lets both in."""
+    one, two = person("Approver"), person("Approver")
+
+    def careless(approval, to, decision, *, by, reason=""):
+        Approval.objects.filter(pk=approval.pk).update(status=to, decided_by=by, decision=decision, decided_at=clock.now())
+        return approval
+
+    monkeypatch.setattr(approvals, "_settle", careless)
+    monkeypatch.setattr(approvals, "_still_wanted", lambda approval: None)
+    approvals.resolve(question.pk, by=one, decision="allow-once")
+    approvals.resolve(question.pk, by=two, decision="deny")
+    question.refresh_from_db()
+    assert (question.status, question.decided_by) == ("denied", two)
+
+
+@pytest.mark.parametrize("groups", [("User",), ("Operator",), ("Auditor",)])
+def test_approving_is_a_right_of_its_own(question, person, groups):
+    with pytest.raises((Forbidden, NotFound)):
+        approvals.resolve(question.pk, by=person(*groups), decision="allow-once")
+    question.refresh_from_db()
+    assert question.is_open
+
+
+def test_a_program_never_approves_whatever_its_account_is_given(question, person):
+    robot = person("Approver", "Operator")
+    robot.is_service = True
+    robot.save()
+    with pytest.raises(Forbidden):
+        approvals.resolve(question.pk, by=robot, decision="allow-once")
+
+
+def test_somebody_elses_question_is_not_found(question, person):
+    with pytest.raises(NotFound):
+        approvals.find(person(), question.pk)
+
+
+def test_who_asked_may_be_left_out(user, session_of, tmp_path):
+    allow_asking(exclude_requester=True)
+    user.groups.add(Group.objects.get(name="Approver"))
+    question = asked(claimed_run(user, session_of(user)), tmp_path)
+    with pytest.raises(Forbidden, match="somebody else"):
+        approvals.resolve(question.pk, by=user, decision="allow-once")
+
+
+def test_a_rule_can_name_who_approves(user, session_of, person, tmp_path):
+    rule = allow_asking()
+    rule.approver_groups.add(Group.objects.create(name="Security"))
+    question = asked(claimed_run(user, session_of(user)), tmp_path)
+    plain, chosen = person("Approver"), person("Approver", "Security")
+    with pytest.raises(Forbidden, match="Security"):
+        approvals.resolve(question.pk, by=plain, decision="allow-once")
+    assert approvals.resolve(question.pk, by=chosen, decision="allow-once").status == "approved"
+    Group.objects.filter(name="Security").delete()
+
+
+def test_two_people_must_agree_and_one_of_them_is_enough_to_refuse(user, session_of, person, tmp_path):
+    allow_asking(two_people=True)
+    question = asked(claimed_run(user, session_of(user)), tmp_path)
+    ada, ben = person("Approver"), person("Approver")
+    assert approvals.resolve(question.pk, by=ada, decision="allow-once").is_open
+    assert approvals.resolve(question.pk, by=ada, decision="allow-once").is_open, "the same person twice is one person"
+    assert approvals.resolve(question.pk, by=ben, decision="allow-once").status == "approved"
+
+
+def test_of_two_wishes_the_narrower_counts(user, session_of, person, tmp_path):
+    allow_asking(two_people=True)
+    question = asked(claimed_run(user, session_of(user)), tmp_path)
+    ada, ben = person("Approver"), person("Approver")
+    approvals.resolve(question.pk, by=ada, decision="allow-for", wish=Wish("agent", 8 * 3600, 50))
+    approvals.resolve(question.pk, by=ben, decision="allow-for", wish=Wish("session", 900, None))
+    grant = Grant.objects.get()
+    assert (grant.scope, grant.uses_left) == ("session", 50)
+    assert grant.expires_at - grant.created_at == dt.timedelta(minutes=15)
+
+
+def test_a_vote_of_somebody_who_lost_the_right_does_not_count(user, session_of, person, tmp_path):
+    allow_asking(two_people=True)
+    question = asked(claimed_run(user, session_of(user)), tmp_path)
+    ada, ben = person("Approver"), person("Approver")
+    approvals.resolve(question.pk, by=ada, decision="allow-once")
+    ada.groups.clear()
+    assert approvals.resolve(question.pk, by=ben, decision="allow-once").is_open
+    assert ApprovalVote.objects.count() == 2
+
+
+def test_an_answer_to_another_plan_than_the_one_seen_is_refused(question, approver):
+    with pytest.raises(Conflict, match="not what would run"):
+        approvals.resolve(question.pk, by=approver, decision="allow-once", seen_hash="0" * 64)
+    assert approvals.resolve(question.pk, by=approver, decision="allow-once", seen_hash=question.plan_hash).status == "approved"
+
+
+def test_what_nobody_answers_expires_and_the_run_goes_on_without_it(claimed, question, approver, tmp_path):
+    parked(claimed)
+    Approval.objects.update(expires_at=clock.now() - dt.timedelta(seconds=1))
+    with pytest.raises(Conflict, match="expired"):
+        approvals.resolve(question.pk, by=approver, decision="allow-once")
+    assert approvals.any_due()
+    with transaction.atomic():
+        assert approvals.look_at_the_clock() == 1
+    assert Run.objects.get(pk=claimed.pk).ready_at is not None
+    decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
+    assert decided.effect == "deny"
+    assert "in time" in decided.words
+    assert not approvals.any_due()
+
+
+def test_a_question_can_be_left_open_for_longer_and_is_warned_about_before(question, approver):
+    Approval.objects.update(created_at=clock.now() - dt.timedelta(hours=1), expires_at=clock.now() + dt.timedelta(minutes=2))
+    assert approvals.any_due()
+    with transaction.atomic():
+        assert approvals.look_at_the_clock() == 0
+    question.refresh_from_db()
+    assert question.warned_at is not None
+    longer = approvals.extend(question.pk, by=approver)
+    assert longer.expires_at > clock.now() + dt.timedelta(minutes=50)
+    assert longer.warned_at is None
+
+
+def test_stopping_the_run_voids_its_question_and_a_late_answer_runs_nothing(claimed, question, approver, user):
+    parked(claimed)
+    runs.request_abort(user=user, session=question.session)
+    question.refresh_from_db()
+    assert question.status == "void"
+    with pytest.raises(Conflict):
+        approvals.resolve(question.pk, by=approver, decision="allow-once")
+    last = Event.objects.filter(run=claimed.pk).order_by("-seq")[:2]
+    assert [event.data["phase"] for event in last] == ["end", "result"]
+
+
+def test_a_reset_of_the_session_voids_what_it_asked(claimed, question, user, approver):
+    parked(claimed)
+    sessions.reset_session(user, question.session)
+    question.refresh_from_db()
+    assert question.status == "void"
+
+
+def test_a_question_whose_run_has_ended_cannot_be_answered_though_its_row_says_open(claimed, question, approver):
+    Run.objects.filter(pk=claimed.pk).update(status="aborted")
+    with pytest.raises(Conflict, match="stopped"):
+        approvals.resolve(question.pk, by=approver, decision="allow-once")
+
+
+def test_an_executable_that_changed_after_the_answer_voids_it(claimed, question, approver, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    changed = another_executable(planned(claimed, tmp_path, "touch made"))
+    decided = decide(claimed, changed)
+    assert decided.effect == "deny"
+    assert "executables changed" in decided.words
+    question.refresh_from_db()
+    assert question.status == "void"
+
+
+def test_a_rule_that_denies_since_the_answer_wins(claimed, question, approver, tmp_path):
+    plan = planned(claimed, tmp_path, "touch made")
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    decided = decide(claimed, plan)
+    allow_asking(security="deny")
+    with transaction.atomic():
+        assert "refused" in may_still_start(claimed, plan, decided)
+    question.refresh_from_db()
+    assert question.status == "void"
+
+
+def test_an_unrelated_change_of_the_rules_leaves_the_answer_valid(claimed, question, approver, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    allow_asking("agent", "other", security="deny")
+    allow_asking(ask="always")
+    assert may_start(claimed, planned(claimed, tmp_path, "touch made")) == ""
+
+
+def test_who_writes_in_the_session_can_drop_the_command(claimed, question, user, tmp_path):
+    parked(claimed)
+    approvals.drop(question.pk, by=user)
+    decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
+    assert decided.effect == "deny"
+    assert "dropped" in decided.words
+
+
+def test_somebody_else_cannot_drop_it(question, approver):
+    with pytest.raises(Forbidden):
+        approvals.drop(question.pk, by=approver)
+
+
+def test_a_switched_off_account_runs_nothing_more(claimed, question, approver, user, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    user.is_active = False
+    user.save()
+    assert "switched off" in decide(claimed, planned(claimed, tmp_path, "touch made")).words
+
+
+def test_allowed_for_a_while_needs_no_second_question_in_this_session(claimed, question, approver, person, session_of, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, 2))
+    plan = planned(claimed, tmp_path, "touch made", call="c2")
+    assert may_start(claimed, plan) == ""
+    assert Grant.objects.get().uses_left == 1
+    other = person()
+    elsewhere = claimed_run(other, session_of(other), "k9")
+    assert decide(elsewhere, planned(elsewhere, tmp_path, "touch made")).effect == "ask"
+    assert may_start(claimed, planned(claimed, tmp_path, "touch made", call="c3")) == ""
+    assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c4")).effect == "ask", "both uses are gone"
+
+
+def test_a_grant_that_is_revoked_or_over_allows_nothing(claimed, question, approver, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("agent", 900, None))
+    plan = planned(claimed, tmp_path, "touch made", call="c2")
+    decided = decide(claimed, plan)
+    assert decided.effect == "allow"
+    grants.revoke(Grant.objects.get().pk, by=approver)
+    with transaction.atomic():
+        assert "taken back" in may_still_start(claimed, plan, decided)
+    with pytest.raises(Conflict):
+        grants.revoke(Grant.objects.get().pk, by=approver)
+    Grant.objects.update(revoked_at=None, expires_at=clock.now() - dt.timedelta(seconds=1))
+    assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c3")).effect == "ask"
+
+
+def test_allowed_always_is_narrow_and_not_for_ever(claimed, question, approver, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="allow-always")
+    grant = Grant.objects.get()
+    assert (grant.scope, grant.subject, [entry["pattern"] for entry in grant.entries]) == ("agent", "main", ["/usr/bin/touch"])
+    assert grant.expires_at is not None
+    assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c2")).effect == "allow"
+    assert decide(claimed, planned(claimed, tmp_path, "rm made", call="c3")).effect == "ask"
+
+
+def test_a_shell_is_never_allowed_always(claimed, approver, tmp_path):
+    question = asked(claimed, tmp_path, "bash -c 'echo hi'")
+    assert "allow-always" not in question.shown["may"]
+    with pytest.raises(InvalidRequest):
+        approvals.resolve(question.pk, by=approver, decision="allow-always")
+
+
+def test_where_every_command_is_asked_about_nothing_can_be_allowed_for_longer(user, session_of, approver, tmp_path):
+    allow_asking(ask="always")
+    question = asked(claimed_run(user, session_of(user)), tmp_path)
+    assert question.shown["may"] == ["allow-once", "deny"]
+    with pytest.raises(InvalidRequest):
+        approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, None))
+
+
+def test_a_wish_has_bounds():
+    for wish in (Wish(), Wish(seconds=5), Wish(seconds=9 * 3600), Wish(uses=0), Wish(uses=1000)):
+        with pytest.raises(InvalidRequest):
+            wish.checked()
+
+
+def test_without_isolation_every_command_is_asked_about(claimed, approver, tmp_path):
+    from dataclasses import replace
+
+    from tools_app.execution.plan import Planned
+
+    Grant.objects.create(
+        scope="agent", subject="main", entries=[{"pattern": "/usr/bin/touch", "shape": None}], created_at=clock.now()
+    )
+    plan = planned(claimed, tmp_path, "touch made")
+    assert decide(claimed, plan).effect == "allow"
+    bare = Planned(replace(plan.plan, level=0, call="c2"), plan.analysis)
+    assert decide(claimed, bare).effect == "ask"
+    allow_asking(unsafe_without_isolation=True)
+    assert decide(claimed, Planned(replace(bare.plan, call="c3"), plan.analysis)).effect == "allow"
+    allow_asking(unsafe_without_isolation=True, minimum_level=2)
+    assert "isolation" in decide(claimed, Planned(replace(bare.plan, call="c4"), plan.analysis)).words
+
+
+def test_where_nobody_allows_commands_the_refusal_says_what_to_do(user, session_of, tmp_path):
+    claimed = claimed_run(user, session_of(user))
+    decided = decide(claimed, planned(claimed, tmp_path, "ls"))
+    assert decided.effect == "deny"
+    assert "an operator can let the agent ask" in decided.words
+
+
+def test_the_audit_log_has_every_step_with_the_plan(claimed, question, approver, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, 3), reason="go on")
+    assert may_start(claimed, planned(claimed, tmp_path, "touch made")) == ""
+    steps = AuditEntry.objects.filter(subject_kind="approval", subject_id=str(question.pk)).order_by("id")
+    assert list(steps.values_list("action", "actor_kind")) == [
+        ("approval.requested", "agent"),
+        ("approval.decided", "person"),
+        ("approval.used", "agent"),
+    ]
+    assert {step.details["plan"] for step in steps} == {question.plan_hash}
+    assert AuditEntry.objects.filter(action="grant.made", actor_name="ada").exists()
+
+
+def test_a_run_that_is_being_stopped_is_not_approved_and_does_not_park(claimed, question, approver, user):
+    runs.request_abort(user=user, session=question.session)
+    with pytest.raises(Conflict, match="stopped"):
+        approvals.resolve(question.pk, by=approver, decision="allow-once")
+    with transaction.atomic():
+        storing._park(claimed, "approval")
+    assert Run.objects.get(pk=claimed.pk).status == "aborted"
+    question.refresh_from_db()
+    assert question.status == "void"
+
+
+def test_a_run_beyond_help_leaves_no_question_open(claimed, question):
+    with transaction.atomic():
+        queue.end(claimed, Run.Status.FAILED, "poisoned", "its worker died too often")
+    question.refresh_from_db()
+    assert question.status == "void"
+
+
+def test_an_extended_question_does_not_expire_in_that_very_moment(question, approver, monkeypatch):
+    Approval.objects.update(expires_at=clock.now() - dt.timedelta(seconds=1))
+    held = approvals._hold
+
+    def extended_meanwhile(approval):
+        Approval.objects.update(expires_at=clock.now() + dt.timedelta(hours=1))
+        held(approval)
+
+    monkeypatch.setattr(approvals, "_hold", extended_meanwhile)
+    with transaction.atomic():
+        assert approvals.look_at_the_clock() == 0
+    question.refresh_from_db()
+    assert question.is_open
+
+
+def test_a_line_that_was_granted_is_asked_about_again_once_its_script_has_changed(claimed, approver, tmp_path):
+    script = tmp_path / "deploy.sh"
+    script.write_text("#!/bin/bash\necho one\n")
+    script.chmod(0o755)
+    question = asked(claimed, tmp_path, "./deploy.sh")
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, None))
+    assert Grant.objects.get().line == "./deploy.sh"
+    assert decide(claimed, planned(claimed, tmp_path, "./deploy.sh", call="c2")).effect == "allow"
+    script.write_text("#!/bin/bash\nrm -rf all\n")
+    assert decide(claimed, planned(claimed, tmp_path, "./deploy.sh", call="c3")).effect == "ask"
+
+
+def test_a_grant_of_one_person_does_not_count_where_two_must_agree(claimed, question, approver, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("agent", 900, None))
+    again = planned(claimed, tmp_path, "touch made", call="c2")
+    assert decide(claimed, again).effect == "allow"
+    allow_asking("session", str(claimed.session_id), two_people=True)
+    assert decide(claimed, again).effect == "ask"
+
+
+def test_a_grant_of_somebody_who_lost_the_right_does_not_count(claimed, question, approver, tmp_path):
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("agent", 900, None))
+    approver.groups.clear()
+    assert decide(claimed, planned(claimed, tmp_path, "touch made", call="c2")).effect == "ask"
+
+
+def test_only_the_grant_that_was_needed_is_counted(claimed, approver, tmp_path):
+    for name in ("/usr/bin/touch", "/usr/bin/mkdir"):
+        Grant.objects.create(
+            scope="agent", subject="main", entries=[{"pattern": name, "shape": None}], uses_left=5, created_at=clock.now()
+        )
+    assert may_start(claimed, planned(claimed, tmp_path, "touch made", call="c2")) == ""
+    assert list(Grant.objects.order_by("id").values_list("uses_left", flat=True)) == [4, 5]

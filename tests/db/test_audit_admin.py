@@ -1,0 +1,178 @@
+"""The audit log in the admin: auditors read and export it, and that is recorded; nobody else sees it."""
+
+import asyncio
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import AsyncClient, Client
+from django.test.utils import CaptureQueriesContext
+
+from clawsite.infra import acting, audit, audit_chain, audit_export, clock
+from clawsite.infra.models import AuditEntry, AuditSeal
+from tests import audit_room
+
+LIST = "/admin/infra/auditentry/"
+EXPORT = f"{LIST}export/"
+MOST_QUERIES = 24
+
+
+@pytest.fixture(autouse=True)
+def surroundings(database, settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    audit_room.empty()
+
+
+@pytest.fixture
+def staff(person):
+    def make(*groups: str, name: str = "", client: type[Client] = Client):
+        user = person(*groups, name=name)
+        user.is_staff = True
+        user.save()
+        made = client()
+        made.force_login(user)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def auditor(staff) -> Client:
+    return staff("Auditor", name="audrey")
+
+
+def page(entry: AuditEntry) -> str:
+    return f"{LIST}{entry.pk}/change/"
+
+
+def fill(count: int) -> None:
+    audit.record_all(
+        audit.Entry("call.refused", acting.agent("main"), ("tool", f"tool-{n}"), "0b5c-session", n, {"layer": "sandbox", "n": n})
+        for n in range(count)
+    )
+    while audit_chain.seal():
+        pass
+
+
+@pytest.mark.parametrize("groups", [("Operator",), ("Approver",), ("User",), ("Operator", "Approver", "User")])
+def test_nobody_but_auditors_sees_it(staff, groups):
+    fill(1)
+    client = staff(*groups)
+    for address in (LIST, page(AuditEntry.objects.first()), EXPORT):
+        assert client.get(address, secure=True).status_code == 403
+    assert "auditentry" not in client.get("/admin/", secure=True).content.decode()
+    assert not AuditEntry.objects.filter(action__startswith="audit.").exists()
+    assert Client().get(LIST, secure=True).status_code == 302
+
+
+def test_an_auditor_sees_the_list_and_one_entry_with_its_place_in_the_chain(auditor):
+    fill(3)
+    said = auditor.get(LIST, secure=True).content.decode()
+    assert 'href="/admin/infra/auditentry/"' in said  # in the menu
+    assert "Tool call refused" in said
+    assert "tool tool-2" in said
+    assert 'href="/admin/sessions_app/session/0b5c-session/change/"' in said
+    assert 'href="/runs/2/"' in said
+    entry = AuditEntry.objects.get(subject_id="tool-1")
+    said = auditor.get(page(entry), secure=True).content.decode()
+    assert (
+        "{\n  &quot;n&quot;: 1,\n  &quot;layer&quot;: &quot;sandbox&quot;\n}" in said
+        or "&quot;layer&quot;: &quot;sandbox&quot;" in said
+    )
+    assert entry.digest in said
+    assert AuditSeal.objects.get(entry_id=entry.pk).hash in said
+
+
+def test_what_is_in_an_entry_cannot_become_html(auditor):
+    audit.record("call.refused", subject=("tool", "<img src=x onerror=alert(1)>"), name="<script>alert(1)</script>")
+    for address in (LIST, page(AuditEntry.objects.get(action="call.refused"))):
+        said = auditor.get(address, secure=True).content.decode()
+        assert "<img src=x" not in said
+        assert "<script>alert(1)" not in said
+
+
+def test_the_list_is_filtered_and_searched(auditor):
+    fill(3)
+    audit.record("sign_in.failed", subject=("account", "99"))
+
+    def listed(query: str) -> set[str]:
+        response = auditor.get(f"{LIST}?{query}", secure=True)
+        assert response.status_code == 200, response.content.decode()[:500]
+        return {entry.subject_id for entry in response.context["cl"].queryset}
+
+    assert listed("action=sign_in.failed") == {"99"}
+    assert listed("actor_kind__exact=agent") == {"tool-0", "tool-1", "tool-2"}
+    assert listed("session=0b5c-session&run=1") == {"tool-1"}
+    assert listed("q=tool-2") == {"tool-2"}
+    assert "tool-2" in listed(f"at__year={clock.now().year}")
+
+
+def test_reading_is_recorded_once_in_ten_minutes_and_by_person(auditor, staff, monkeypatch):
+    fill(1)
+    entry = AuditEntry.objects.first()
+    for address in (LIST, LIST, page(entry)):
+        auditor.get(address, secure=True)
+    staff("Auditor", name="other").get(page(entry), secure=True)
+    read = AuditEntry.objects.filter(action="audit.read").order_by("pk")
+    assert [each.actor_name for each in read] == ["audrey", "other"]
+    later = clock.now() + timedelta(minutes=11)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    auditor.get(LIST, secure=True)
+    assert [each.actor_name for each in read.all()] == ["audrey", "other", "audrey"]
+
+
+def exported(client: AsyncClient, query: str = "") -> list[dict]:
+    async def fetch() -> bytes:
+        response = await client.get(EXPORT + query, secure=True)
+        assert response.status_code == 200
+        assert response["Content-Type"] == "application/x-ndjson"
+        assert response["Content-Disposition"].startswith('attachment; filename="audit-')
+        return b"".join([part async for part in response.streaming_content])
+
+    return [json.loads(line) for line in asyncio.run(fetch()).splitlines()]
+
+
+def test_what_is_listed_is_exported_in_pages_and_that_is_recorded(staff, monkeypatch):
+    monkeypatch.setattr(audit_export, "PAGE", 2)
+    fill(5)
+    lines = exported(staff("Auditor", name="audrey", client=AsyncClient), "?action=call.refused&actor_kind__exact=agent")
+    assert [line["subject"]["id"] for line in lines] == [f"tool-{n}" for n in range(5)]
+    assert all(line["hash"] and line["position"] for line in lines)
+    (entry,) = AuditEntry.objects.filter(action="audit.exported")
+    assert entry.actor_name == "audrey"
+    assert entry.details == {"entries": 5, "chosen": {"action": "call.refused", "actor_kind__exact": "agent"}}
+
+
+def test_the_button_exports_what_is_listed(auditor):
+    fill(1)
+    assert f'href="{EXPORT}?action=call.refused"' in auditor.get(f"{LIST}?action=call.refused", secure=True).content.decode()
+
+
+def test_an_export_refuses_conditions_that_the_list_does_not_offer(auditor):
+    assert auditor.get(f"{EXPORT}?details__icontains=a", secure=True).status_code in (302, 400)
+
+
+def test_fifty_entries_cost_no_more_queries_than_five(auditor):
+    fill(5)
+    auditor.get(LIST, secure=True)
+    counted = []
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as queries:
+            assert auditor.get(LIST, secure=True).status_code == 200
+        counted.append(len(queries))
+        fill(45)
+    assert counted[0] == counted[1] <= MOST_QUERIES
+
+
+def test_a_session_and_a_run_lead_to_their_part_of_the_log(auditor, session_of, user):
+    from sessions_app import runs
+
+    session = session_of(user)
+    run = runs.accept_run(user=user, session=session, run_id="r", prompt="hello")
+    audit.record("call.allowed", session=session.pk, run=run.pk)
+    said = auditor.get(f"/admin/sessions_app/session/{session.pk}/change/", secure=True).content.decode()
+    assert f'href="{LIST}?session={session.pk}"' in said
+    said = auditor.get(f"/admin/sessions_app/run/{run.pk}/change/", secure=True).content.decode()
+    assert f"{LIST}?session={session.pk}&amp;run={run.pk}" in said

@@ -1,0 +1,211 @@
+"""Sealing: every committed entry once, in one chain, by any number of workers."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from clawsite.infra import audit, audit_chain, clock
+from clawsite.infra.audit_chain import GENESIS, link
+from clawsite.infra.audit_guard import HEAD, SEAL
+from clawsite.infra.audit_verify import verify
+from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
+from tests import audit_room
+from tests.audit_room import insert
+
+
+@pytest.fixture(autouse=True)
+def empty_log(database):
+    audit_room.empty()
+
+
+def record(count: int) -> None:
+    audit.record_all(audit.Entry("call.allowed", subject=("tool", n)) for n in range(count))
+
+
+def test_each_seal_follows_the_one_before():
+    record(3)
+    assert audit_chain.seal() == 3
+    seals = list(AuditSeal.objects.order_by("position"))
+    assert [seal.position for seal in seals] == [1, 2, 3]
+    assert [seal.entry_id for seal in seals] == list(AuditEntry.objects.order_by("pk").values_list("pk", flat=True))
+    previous = GENESIS
+    for seal in seals:
+        assert seal.previous == previous
+        assert seal.digest == AuditEntry.objects.get(pk=seal.entry_id).digest
+        assert seal.hash == link(previous, seal.position, seal.entry_id, seal.digest)
+        previous = seal.hash
+    assert audit_chain.head() == audit_chain.Head(3, previous)
+
+
+def test_nothing_is_sealed_twice_and_nothing_is_written_when_nothing_happened():
+    record(2)
+    assert audit_chain.has_unsealed()
+    assert audit_chain.seal() == 2
+    assert not audit_chain.has_unsealed()
+    with CaptureQueriesContext(connection) as queries:
+        assert audit_chain.seal() == 0
+    assert not any(query["sql"].startswith(("INSERT", "UPDATE")) for query in queries)
+
+
+def test_a_backlog_is_sealed_in_bounded_steps():
+    record(25)
+    assert [audit_chain.seal(10), audit_chain.seal(10), audit_chain.seal(10)] == [10, 10, 5]
+    assert verify().findings == []
+    assert verify().sealed == 25
+
+
+def test_an_entry_that_is_not_committed_is_not_sealed():
+    with transaction.atomic():
+        record(1)
+        found: list[int] = []
+        if connection.vendor == "postgresql":  # SQLite has one writer, so there is nobody to ask meanwhile
+            in_thread(lambda: found.append(audit_chain.seal()))
+            assert found == [0]
+        transaction.set_rollback(True)
+    assert audit_chain.seal() == 0
+
+
+def in_thread(work) -> None:
+    def body() -> None:
+        try:
+            work()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_an_entry_that_is_committed_late_comes_later_in_the_chain():
+    """Of PostgreSQL's ids the lower one can become visible second."""
+    if connection.vendor != "postgresql":
+        record(1)
+        assert audit_chain.seal() == 1
+        return
+    with transaction.atomic():
+        audit.record("call.allowed", subject=("tool", "late"))
+
+        def meanwhile() -> None:
+            audit.record("call.allowed", subject=("tool", "early"))
+            assert audit_chain.seal() == 1
+
+        in_thread(meanwhile)
+    assert audit_chain.seal() == 1
+    order = [AuditEntry.objects.get(pk=seal.entry_id).subject_id for seal in AuditSeal.objects.order_by("position")]
+    assert order == ["early", "late"]
+    assert AuditEntry.objects.order_by("pk").first().subject_id == "late"
+    assert verify().findings == []
+
+
+def test_several_sealers_at_once_seal_each_entry_once():
+    record(300)
+    barrier, faults = threading.Barrier(4), []
+
+    def sealer() -> None:
+        try:
+            barrier.wait(30)
+            while audit_chain.has_unsealed():
+                audit_chain.seal(7)
+        except Exception as error:
+            faults.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=sealer) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert faults == []
+    assert AuditSeal.objects.count() == 300
+    report = verify()
+    assert (report.sealed, report.unsealed, report.findings) == (300, 0, [])
+
+
+def test_a_sealer_that_finds_another_at_work_does_not_wait():
+    if connection.vendor != "postgresql":
+        return  # SQLite has one writer: there everybody waits
+    record(1)
+    sealed: list[int] = []
+    with transaction.atomic():
+        AuditHead.objects.select_for_update().get()
+        in_thread(lambda: sealed.append(audit_chain.seal()))
+    assert sealed == [0]
+    assert audit_chain.seal() == 1
+
+
+@pytest.fixture
+def base() -> int:
+    """The highest id there ever was, after which ids can be chosen: as if each entry were committed when it is inserted."""
+    record(1)
+    highest = AuditEntry.objects.get().pk
+    audit_room.empty()
+    audit_room.tamper(f"UPDATE {HEAD} SET newest = %s", [highest])
+    return highest
+
+
+def gaps_after(base: int) -> list[tuple[int, int]]:
+    return [(first - base, last - base) for first, last, _since in AuditHead.objects.get().gaps]
+
+
+def test_ids_that_were_jumped_over_are_waited_for(base):
+    insert(base + 5)
+    insert(base + 9)
+    audit_chain.seal()
+    assert gaps_after(base) == [(1, 4), (6, 8)]
+    for away in (2, 6, 8, 10):
+        insert(base + away)
+        assert audit_chain.has_unsealed()
+    assert verify().findings == []
+    audit_chain.seal()
+    assert gaps_after(base) == [(1, 1), (3, 4), (7, 7)]
+    assert [seal.entry_id - base for seal in AuditSeal.objects.order_by("position")] == [5, 9, 2, 6, 8, 10]
+    assert verify().findings == []
+    assert not audit_chain.has_unsealed()
+
+
+def test_ids_are_waited_for_ten_minutes_and_no_longer(base, monkeypatch):
+    insert(base + 3)
+    audit_chain.seal()
+    later = clock.now() + timedelta(minutes=11)
+    with monkeypatch.context() as patched:
+        patched.setattr(clock, "now", lambda: later)
+        insert(base + 1)
+        insert(base + 4)
+        audit_chain.seal()  # nobody had looked meanwhile, so what is there is taken first
+    assert AuditSeal.objects.count() == 3
+    assert gaps_after(base) == []
+    insert(base + 2)
+    assert audit_chain.seal() == 0
+    assert [(each.kind, each.entry) for each in verify().findings] == [("inserted", base + 2)]
+
+
+def test_with_a_backlog_nothing_is_given_up(base, monkeypatch):
+    for away in (3, 4, 5):
+        insert(base + away)
+    audit_chain.seal(1)
+    later = clock.now() + timedelta(minutes=11)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    audit_chain.seal(1)
+    assert gaps_after(base) == [(1, 2)]
+    audit_chain.seal(2)
+    assert gaps_after(base) == []
+
+
+def test_a_look_costs_two_statements_however_long_the_log_is():
+    record(50)
+    audit_chain.seal()
+    with CaptureQueriesContext(connection) as queries:
+        assert not audit_chain.has_unsealed()
+    assert len(queries) == 2
+    assert SEAL not in " ".join(query["sql"] for query in queries)
+
+
+def test_an_empty_log_is_whole():
+    report = verify()
+    assert (report.whole, report.sealed, report.unsealed, report.position) == (True, 0, 0, 0)

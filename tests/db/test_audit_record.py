@@ -1,0 +1,225 @@
+"""Writing the audit log: what an entry holds, what it never holds, and that nobody can change it."""
+
+import datetime as dt
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from clawsite.infra import acting, audit, audit_chain, audit_guard, clock
+from clawsite.infra.acting import SYSTEM, Actor
+from clawsite.infra.audit_actions import ACTIONS, UnknownAction
+from clawsite.infra.audit_guard import ENTRY, HEAD, SEAL
+from clawsite.infra.audit_verify import verify
+from clawsite.infra.models import AppendOnly, AuditEntry, AuditSeal
+from tests import audit_room
+
+
+@pytest.fixture(autouse=True)
+def empty_log(database):
+    audit_room.empty()
+
+
+def test_an_entry_has_every_field():
+    before = clock.now()
+    audit.record(
+        "grant.made",
+        actor=Actor("person", "7", "ada"),
+        subject=("grant", 12),
+        session="0b5c",
+        run=34,
+        scope="session",
+        uses=3,
+        always=False,
+        paths=["/bin/ls"],
+    )
+    entry = AuditEntry.objects.get()
+    assert before <= entry.at <= clock.now()
+    assert (entry.action, entry.actor_kind, entry.actor_id, entry.actor_name) == ("grant.made", "person", "7", "ada")
+    assert (entry.subject_kind, entry.subject_id, entry.session, entry.run) == ("grant", "12", "0b5c", "34")
+    assert entry.details == {"scope": "session", "uses": 3, "always": False, "paths": ["/bin/ls"]}
+    assert len(entry.digest) == 64
+
+
+def test_an_action_nobody_knows_is_a_mistake_and_leaves_nothing():
+    with pytest.raises(UnknownAction, match=r"call\.alowed"):
+        audit.record_all([audit.Entry("call.allowed", SYSTEM), audit.Entry("call.alowed", SYSTEM)])
+    assert not AuditEntry.objects.exists()
+
+
+def test_every_action_fits_its_column():
+    assert max(map(len, ACTIONS)) <= 40
+    audit.record_all(audit.Entry(action) for action in ACTIONS)
+    assert AuditEntry.objects.count() == len(ACTIONS)
+
+
+def test_the_entry_of_an_effect_that_is_rolled_back_is_gone_with_it():
+    with transaction.atomic():
+        audit.record("command.started")
+        transaction.set_rollback(True)
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_turn_of_many_calls_is_one_statement():
+    entries = [audit.Entry("call.allowed", acting.agent("main"), ("tool", f"t{n}"), details={"policy": n}) for n in range(20)]
+    with CaptureQueriesContext(connection) as queries:
+        audit.record_all(entries)
+    assert len(queries) == 1
+    assert AuditEntry.objects.count() == 20
+    assert len(set(AuditEntry.objects.values_list("at", flat=True))) == 1
+
+
+def test_nothing_to_record_is_no_statement():
+    with CaptureQueriesContext(connection) as queries:
+        audit.record_all([])
+    assert len(queries) == 0
+
+
+def test_without_an_actor_it_is_whoever_acts_now():
+    audit.record("settings.changed")
+    with acting.acting_as(lambda: Actor("system", name="claw policy (root)")):
+        audit.record("settings.changed")
+    audit.record("settings.changed")
+    assert list(AuditEntry.objects.order_by("pk").values_list("actor_name", flat=True)) == ["", "claw policy (root)", ""]
+
+
+ODD = {
+    "fraction": 0.1,
+    "huge": 10**30,
+    "float": 1e22,
+    "nothing": None,
+    "nul": "a\0b",
+    "half": "\ud800",
+    "chinese": "你好",
+    "moment": dt.datetime(2026, 1, 31, tzinfo=dt.UTC),
+    "set": {"b", "a"},
+    "nested": {"a": {"b": [1, {"c": True}]}},
+    7: "a key that is no text",
+}
+
+
+def test_whatever_is_recorded_is_read_back_as_its_digest_says():
+    audit.record_all([audit.Entry("settings.changed", Actor("person", "1", "a\0\ud800b"), details=ODD)])
+    assert verify().unsealed == 1
+    assert verify().findings == []
+    audit_chain.seal()
+    assert verify().findings == []
+    assert AuditEntry.objects.get().details["set"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"text": "x" * 1_000_000},
+        {"list": list(range(10_000))},
+        {str(n): n for n in range(10_000)},
+        {"many": {str(n): "y" * 5_000 for n in range(49)}},
+        {"deep": [[[[[[[[["bottom"]]]]]]]]]},
+    ],
+)
+def test_details_have_a_limit(details):
+    audit.record("settings.changed", subject=("s" * 500, "t" * 500), session="u" * 500, **details)
+    entry = AuditEntry.objects.get()
+    assert len(str(entry.details)) < 1.2 * audit.LARGEST
+    assert verify().findings == []
+
+
+def test_a_long_list_says_how_much_is_left_out():
+    audit.record("permissions.changed", permissions=[f"p{n}" for n in range(94)])
+    assert AuditEntry.objects.get().details["permissions"][-1] == "… and 44 more"
+
+
+def test_secrets_are_taken_out(settings):
+    settings.GATEWAY_TOKEN = "the-gateway-token-itself"
+    audit._secrets.cache_clear()
+    try:
+        audit.record(
+            "command.started",
+            actor=Actor("person", "1", "ada"),
+            subject=("command", "curl -H 'Authorization: Bearer abcdef123456'"),
+            line="git push https://ada:hunter2hunter2@example.org && echo claw_1234abcd_verysecretindeed",
+            password="correct-horse-battery",
+            nested={"api_key": "0123456789abcdef"},
+            listed=["the-gateway-token-itself"],
+        )
+    finally:
+        audit._secrets.cache_clear()
+    stored = str(AuditEntry.objects.values().get())
+    for secret in ("abcdef123456", "hunter2", "verysecret", "correct-horse", "0123456789abcdef", "the-gateway-token"):
+        assert secret not in stored
+    assert stored.count("[redacted]") == 6
+    assert "git push https://ada:" in stored
+
+
+def test_the_classes_refuse_every_change():
+    audit.record("sign_in.ok")
+    audit_chain.seal()
+    for model in (AuditEntry, AuditSeal):
+        row = model.objects.get()
+        for change in (
+            row.save,
+            row.delete,
+            model().save,
+            model.objects.create,
+            lambda model=model: model.objects.update(digest="x"),
+            lambda model=model: model.objects.all().delete(),
+            lambda model=model, row=row: model.objects.bulk_create([row]),
+            lambda model=model, row=row: model.objects.bulk_update([row], ["digest"]),
+        ):
+            with pytest.raises(AppendOnly):
+                change()
+
+
+CHANGES = [
+    f"UPDATE {ENTRY} SET action = 'sign_in.out'",
+    f"UPDATE {ENTRY} SET at = at",
+    f"DELETE FROM {ENTRY}",
+    f"UPDATE {SEAL} SET hash = 'x'",
+    f"DELETE FROM {SEAL}",
+    f"DELETE FROM {HEAD}",
+    f"UPDATE {HEAD} SET position = 0",
+    f"UPDATE {HEAD} SET newest = -1",
+]
+ONLY = {
+    "sqlite": [
+        f"INSERT OR REPLACE INTO {ENTRY} SELECT * FROM {ENTRY}",
+        f"INSERT OR REPLACE INTO {SEAL} SELECT * FROM {SEAL}",
+        f"UPDATE OR REPLACE {ENTRY} SET id = 1",
+    ],
+    "postgresql": [
+        f"TRUNCATE {ENTRY}",
+        f"TRUNCATE {SEAL}",
+        f"TRUNCATE {HEAD}",
+        f"INSERT INTO {ENTRY} SELECT * FROM {ENTRY} ON CONFLICT (id) DO UPDATE SET action = 'x'",
+    ],
+}
+
+
+def test_the_database_refuses_every_change():
+    audit.record("sign_in.ok")
+    audit_chain.seal()
+    before = (list(AuditEntry.objects.values()), list(AuditSeal.objects.values()))
+    for change in [*CHANGES, *ONLY[connection.vendor]]:
+        with pytest.raises(DatabaseError, match=audit_guard.REFUSAL):
+            audit_room.run(change)
+    assert (list(AuditEntry.objects.values()), list(AuditSeal.objects.values())) == before
+    if connection.vendor == "postgresql":  # a session that says it is a replica has no ordinary triggers
+        with pytest.raises(DatabaseError, match=audit_guard.REFUSAL), transaction.atomic():
+            audit_room.run("SET LOCAL session_replication_role = replica")
+            audit_room.run(f"DELETE FROM {ENTRY}")
+
+
+def test_guards_that_were_taken_away_are_missed_and_put_back():
+    assert audit_guard.missing_guards() == []
+    with audit_room.unguarded():
+        assert len(audit_guard.missing_guards()) >= 8
+        audit_room.run(f"DELETE FROM {ENTRY}")  # without them nothing refuses, so it is they who do
+    assert audit_guard.missing_guards() == []
+
+
+def test_a_head_that_is_lost_is_found_again_from_the_seals():
+    audit.record("sign_in.ok")
+    audit_chain.seal()
+    head = audit_chain.head()
+    audit_room.tamper(f"DELETE FROM {HEAD}")
+    assert audit_chain.head() == head

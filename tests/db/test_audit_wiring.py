@@ -1,0 +1,358 @@
+"""What is recorded without anybody having to think of it: sign-ins, accounts, rights, tokens, settings, the policy."""
+
+import pytest
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import Group, Permission
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from agents.models import Agent
+from clawsite.accounts import browsers, first_admin, groups, tokens
+from clawsite.accounts.models import FailedSignIns, User
+from clawsite.cli.command import run_plain
+from clawsite.infra.models import AuditEntry
+from tests.conftest import PASSWORD
+from tools_app import policies, policy_tests, source_changes
+from tools_app.models import McpServer, Plugin
+
+pytestmark = pytest.mark.usefixtures("database", "plain_static_files", "since")
+
+
+@pytest.fixture
+def plain_static_files(settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+class Since:
+    """Entries that are new since the test began, or since it last looked."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self()
+
+    def __call__(self, *actions: str) -> list[AuditEntry]:
+        rows = list(AuditEntry.objects.filter(pk__gt=self._last).order_by("pk"))
+        self._last = rows[-1].pk if rows else self._last
+        return [row for row in rows if not actions or row.action in actions]
+
+
+@pytest.fixture
+def since(database) -> Since:
+    return Since()
+
+
+@pytest.fixture
+def staff(person, since):
+    def make(*names: str, name: str) -> Client:
+        user = person(*names, name=name)
+        user.is_staff = True
+        user.save()
+        client = Client()
+        client.force_login(user)
+        since()
+        return client
+
+    return make
+
+
+def of(entry: AuditEntry) -> tuple[str, str, str]:
+    return entry.action, entry.actor_kind, entry.actor_name
+
+
+def sign_in(client: Client, name: str, password: str) -> int:
+    return client.post("/sign-in/", {"username": name, "password": password}, HTTP_USER_AGENT="Firefox", secure=True).status_code
+
+
+def test_signing_in_and_out_is_recorded_with_the_address(person, since):
+    ada, client = person(name="ada"), Client()
+    since()
+    assert sign_in(client, "ada", PASSWORD) == 302
+    (entry,) = since()
+    assert of(entry) == ("sign_in.ok", "person", "ada")
+    assert (entry.actor_id, entry.subject_kind, entry.subject_id) == (str(ada.pk), "account", str(ada.pk))
+    assert entry.details == {"address": "127.0.0.1", "browser": "Firefox"}
+    client.post("/sign-out/", secure=True)
+    assert [of(entry) for entry in since()] == [("sign_in.out", "person", "ada")]
+
+
+def test_a_failed_sign_in_names_the_account_and_never_what_was_typed_otherwise(person, since):
+    ada, client = person(name="ada"), Client()
+    since()
+    assert sign_in(client, "ada", "not-her-password") == 400
+    assert sign_in(client, "correct-horse-typed-into-the-wrong-field", "ada") == 400
+    assert sign_in(client, "correct-horse-typed-into-the-wrong-field", "ada") == 400
+    assert sign_in(client, "x" * 150, "y") == 400
+    known, first, again, long = since()
+    assert {entry.action for entry in (known, first, again, long)} == {"sign_in.failed"}
+    assert (known.subject_kind, known.subject_id, known.details["name"]) == ("account", str(ada.pk), "ada")
+    assert first.subject_id == again.subject_id != long.subject_id  # one sees that it was the same word
+    stored = str(list(AuditEntry.objects.values()))
+    assert "not-her-password" not in stored
+    assert "correct-horse" not in stored
+
+
+def test_a_failure_costs_few_queries(person, since):
+    person(name="ada")
+    with CaptureQueriesContext(connection) as queries:
+        authenticate(None, username="ada", password="wrong")
+    assert len(queries) <= 3
+    assert len(since("sign_in.failed")) == 1
+
+
+def test_signing_out_elsewhere_is_recorded(person, since):
+    ada = person(name="ada")
+    for _ in range(2):
+        sign_in(Client(), "ada", PASSWORD)
+    since()
+    browsers.sign_out(ada, browsers.browsers_of(ada)[0].pk)
+    (entry,) = since()
+    assert (entry.action, entry.subject_id, entry.details["browsers"]) == ("sign_in.out", str(ada.pk), 1)
+
+
+def test_a_token_is_recorded_without_its_secret(person, since):
+    ada = person(name="ada")
+    since()
+    token, secret = tokens.issue_token(ada, "laptop", ["operator.read"])
+    tokens.revoke_token(token)
+    tokens.revoke_token(token)
+    made, revoked = since()
+    assert (made.action, revoked.action) == ("token.made", "token.revoked")
+    assert (made.subject_kind, made.subject_id) == ("access token", str(token.pk))
+    assert made.details["scopes"] == ["operator.read"]
+    assert (made.details["owner"], made.details["name"]) == (ada.pk, "laptop")
+    stored = str(list(AuditEntry.objects.values()))
+    assert secret not in stored
+    assert token.digest not in stored
+
+
+def test_a_token_that_is_deleted_is_recorded_once(person, since):
+    ada = person(name="ada")
+    gone, _secret = tokens.issue_token(ada, "laptop", [])
+    revoked, _secret = tokens.issue_token(ada, "phone", [])
+    tokens.revoke_token(revoked)
+    revoked.refresh_from_db()
+    since()
+    gone.delete()
+    revoked.delete()
+    (entry,) = since()
+    assert (entry.action, entry.details["change"], entry.details["name"]) == ("token.revoked", "deleted", "laptop")
+
+
+def test_the_life_of_an_account_is_recorded(since):
+    grace = User.objects.create_user("grace", password="correct horse battery")
+    (made,) = since()
+    assert (made.action, made.subject_id, made.details["change"]) == ("account.changed", str(grace.pk), "made")
+    grace.set_password("another correct horse")
+    grace.email = "grace@example.org"
+    grace.save()
+    (changed,) = since()
+    assert (changed.action, changed.details["fields"]) == ("account.changed", ["email", "password"])
+    grace.is_active, grace.is_superuser = False, True
+    grace.save()
+    account, rights = since()
+    assert (account.action, account.details["fields"], account.details["is_active"]) == ("account.changed", ["is_active"], False)
+    assert (rights.action, rights.details["is_superuser"]) == ("permissions.changed", True)
+    grace.save()
+    grace.save(update_fields=["last_login"])
+    assert since() == []
+    key = str(grace.pk)
+    grace.delete()
+    (deleted,) = since()
+    assert (deleted.subject_id, deleted.details["name"], deleted.details["change"]) == (key, "grace", "deleted")
+    stored = str(list(AuditEntry.objects.values()))
+    assert "correct horse" not in stored
+    assert "pbkdf2" not in stored
+
+
+def test_rights_given_and_taken_are_recorded_from_both_sides(person, since):
+    ada, custom = person(name="ada"), Group.objects.create(name="Reviewers")
+    approve = Permission.objects.get(codename="approve_commands")
+    since()
+    told = []
+    for change in (
+        lambda: ada.groups.add(custom),
+        lambda: ada.groups.add(custom),  # she is in it already
+        lambda: ada.groups.remove(custom),
+        lambda: custom.user_set.add(ada),
+        lambda: custom.user_set.clear(),
+        lambda: ada.user_permissions.add(approve),
+        lambda: custom.permissions.add(approve),
+        lambda: custom.delete(),
+    ):
+        change()
+        told.append(
+            [(each.subject_kind, each.details.get("change"), sorted(each.details)) for each in since("permissions.changed")]
+        )
+    group, account = ["change", "groups", "name"], ["accounts", "change", "name"]
+    assert told == [
+        [("account", "given", group)],
+        [],
+        [("account", "taken", group)],
+        [("group", "given", account)],
+        [("group", "all taken", ["change", "name", "of"])],
+        [("account", "given", ["change", "name", "permissions"])],
+        [("group", "given", ["change", "name", "permissions"])],
+        [("group", "deleted", ["change", "members", "name"])],
+    ]
+
+
+def test_a_change_that_is_rolled_back_leaves_no_entry(person, since):
+    ada = person(name="ada")
+    since()
+    with transaction.atomic():
+        ada.groups.clear()
+        tokens.issue_token(ada, "laptop", [])
+        transaction.set_rollback(True)
+    assert since() == []
+
+
+def test_installing_again_records_nothing(since):
+    call_command("migrate", verbosity=0)
+    assert since() == []
+
+
+def test_nobody_holds_a_right_to_change_the_log_and_operators_not_even_to_look():
+    held = Permission.objects.filter(content_type__app_label="infra").values_list("codename", flat=True)
+    assert list(held) == ["view_auditentry"]
+    assert [group.name for group in Group.objects.filter(permissions__codename="view_auditentry")] == [groups.AUDITOR]
+
+
+def test_what_is_done_in_the_admin_names_who_did_it(staff, since):
+    client = staff("Operator", name="olga")
+    fields = {"username": "new", "usable_password": "true", "password1": "a-quite-long-one", "password2": "a-quite-long-one"}
+    user_group = Group.objects.get(name="User").pk
+    assert client.post("/admin/accounts/user/add/", {**fields, "groups": user_group}, secure=True).status_code == 302
+    told = since()
+    assert {of(entry)[1:] for entry in told} == {("person", "olga")}
+    assert [entry.action for entry in told] == ["account.changed", "permissions.changed"]
+    assert "a-quite-long-one" not in str(list(AuditEntry.objects.values()))
+
+
+def test_settings_changed_in_the_admin_are_recorded_by_field_and_not_by_value(staff, since):
+    client = staff("Operator", name="olga")
+    address = "/admin/sessions_app/lane/main/change/"
+    assert client.post(address, {"max_running": 7, "warn_after_seconds": 3}, secure=True).status_code == 302
+    (entry,) = since()
+    assert of(entry) == ("settings.changed", "person", "olga")
+    assert (entry.subject_kind, entry.subject_id) == ("sessions_app.lane", "main")
+    assert entry.details["change"] == "changed"
+    assert len(entry.details["fields"]) == 2
+    Agent.objects.create(slug="robot", name="Robot")
+    assert client.post("/admin/agents/agent/robot/delete/", {"post": "yes"}, secure=True).status_code == 302
+    (entry,) = since("settings.changed")
+    assert (entry.subject_kind, entry.subject_id, entry.details) == ("agents.agent", "robot", {"change": "deleted"})
+
+
+def test_deleting_many_is_recorded_one_by_one_or_not_at_all(staff, since, monkeypatch):
+    from django.utils import timezone
+
+    client = staff("Operator", name="olga")
+    rows = [FailedSignIns.objects.create(subject=f"address {n}", failures=9, last_failed_at=timezone.now()) for n in range(3)]
+    chosen = {"action": "delete_selected", "post": "yes", "_selected_action": [row.pk for row in rows[:2]]}
+    client.raise_request_exception = False
+
+    def fail(*_args, **_kwargs):
+        raise RuntimeError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("clawsite.accounts.admin_access.FailedSignInsAdmin.delete_queryset", fail)
+        assert client.post("/admin/accounts/failedsignins/", chosen, secure=True).status_code == 500
+    assert since() == []
+    client.post("/admin/accounts/failedsignins/", chosen, secure=True)
+    assert {(each.action, each.subject_id) for each in since()} == {("settings.changed", str(row.pk)) for row in rows[:2]}
+    assert FailedSignIns.objects.get() == rows[2]
+
+
+def test_an_action_on_what_is_no_setting_has_a_word_of_its_own(staff, since, session_of, user):
+    client, session = staff("Operator", name="olga"), session_of(user)
+    since()
+    chosen = {"action": "delete_sessions", "_selected_action": str(session.pk), "confirmed": "yes"}
+    client.post("/admin/sessions_app/session/", chosen, secure=True)
+    (entry,) = since()
+    assert of(entry) == ("admin.acted", "person", "olga")
+    assert entry.details == {"change": "changed", "fields": ["deleted_at"]}
+
+
+def test_a_version_of_the_policy_is_recorded_with_its_author(fresh_policy, person, since):
+    olga = person("Operator", name="olga")
+    since()
+    policies.save_policy(scope="agent", subject="main", profile="minimal", changed_by=olga)
+    (entry,) = since()
+    assert of(entry) == ("policy.published", "person", "olga")
+    number = policies.current_rules().version
+    assert (entry.subject_kind, entry.subject_id) == ("policy version", str(number))
+    assert entry.details["change"].startswith("saved agent")
+    test = policy_tests.save_test(name="main never runs a command", expected="never", tool="exec", agent="main")
+    policy_tests.delete_test(test.pk)
+    changes = [each.details["change"] for each in since("policy.published")]
+    assert [change.split(" “")[0] for change in changes] == ["saved test", "deleted test"]
+
+
+def test_a_policy_that_is_refused_is_not_recorded(fresh_policy, since):
+    from clawsite.infra.errors import ClawError
+
+    policy_tests.save_test(name="main reads", expected="allowed", tool="read", agent="main")
+    since()
+    with pytest.raises(ClawError):
+        policies.save_policy(scope="agent", subject="main", profile="minimal")
+    assert since() == []
+
+
+def test_sources_of_tools_are_recorded_without_their_secrets(since):
+    server = source_changes.save_server(McpServer(name="weather", command="true", env={"API": "hunter2-hunter2"}, enabled=True))
+    server.timeout_seconds = 11
+    source_changes.save_server(server)
+    source_changes.rehearse(source_changes.delete_servers, [server])
+    source_changes.switch_servers([server], on=False)
+    source_changes.delete_servers([server])
+    told = since()
+    assert {(each.action, each.subject_kind, each.details["name"]) for each in told} == {
+        ("settings.changed", "MCP server", "weather")
+    }
+    assert [each.details["change"] for each in told] == ["added", "changed", "disabled", "deleted"]
+    assert told[1].details["fields"] == ["timeout_seconds"]
+    assert "hunter2" not in str(list(AuditEntry.objects.values()))
+
+
+def test_a_plugin_that_is_switched_is_recorded(echo, since):
+    since()
+    source_changes.switch_plugins([Plugin.objects.get(name="echo")], on=False)
+    assert [(each.subject_kind, each.details) for each in since()] == [("plugin", {"name": "echo", "change": "disabled"})]
+
+
+def test_a_command_on_the_host_is_named(person, since, capsys):
+    from clawsite.cli import token
+
+    person(name="ada")
+    since()
+    run_plain(token, "token", ["create", "--user", "ada", "--name", "laptop"])
+    (entry,) = since()
+    assert (entry.action, entry.actor_kind) == ("token.made", "system")
+    assert entry.actor_name.startswith("claw token (")
+
+
+def test_the_first_administrator_is_recorded(since):
+    link = first_admin.first_admin_link("http://testserver")
+    since()
+    client = Client()
+    client.get(link, secure=True)
+    fields = {"username": "root", "password1": "a-quite-long-one", "password2": "a-quite-long-one"}
+    assert client.post("/first-admin/", fields, secure=True).status_code == 302
+    assert [of(entry) for entry in since()] == [
+        ("account.changed", "person", ""),
+        ("account.changed", "person", ""),  # its password. Nobody was signed in, but it was not the system's own doing
+        ("permissions.changed", "person", ""),
+        ("sign_in.ok", "person", "root"),
+    ]
+
+
+def test_a_changed_profile_is_recorded(person, since):
+    ada, client = person(name="ada"), Client()
+    client.force_login(ada)
+    since()
+    client.post("/account/profile/", {"display_name": "Ada L.", "email": ""}, secure=True)
+    (entry,) = since()
+    assert (of(entry), entry.details["fields"]) == (("account.changed", "person", "ada"), ["display_name"])

@@ -1,0 +1,195 @@
+"""Commands as rows: ended once, output bounded, lost with their workers; and the keeper, who starts nothing that is not his."""
+
+import datetime as dt
+import uuid
+
+import pytest
+
+from agents.models import Agent
+from agents.workspace import workspace_of
+from clawsite.infra import clock, db
+from clawsite.infra.identity import own_identity
+from sessions_app import runs, workers
+from sessions_app.models import Worker
+from tests.command_runs import left_of, long_sleep, run_everything
+from tools_app.definition import CallRef, ToolEnv
+from tools_app.execution import command_keeper, commands
+from tools_app.execution.command_keeper import CommandKeeper, NotOurs
+from tools_app.execution.commands import Kind, Status
+from tools_app.execution.planning import Wanted, make_plan
+from tools_app.execution.printed import WAITING
+from tools_app.models import Command, CommandOutput
+
+
+@pytest.fixture
+def plan_of(user, session_of):
+    """Plans of commands of one run, each of another call."""
+    run_everything()
+    session = session_of(user)
+    run = runs.accept_run(user=user, session=session, run_id="k1", prompt="x").pk
+    workspace = workspace_of(Agent.objects.get(slug="main"), user.pk)
+    env = ToolEnv(workspace, "main", user.pk, str(session.id), session.key, run_pk=run)
+
+    async def make(line: str = "true", **more):
+        wanted = Wanted(line, **more)
+        return (await make_plan(wanted, CallRef(uuid.uuid4().hex, "exec", {}), env)).plan
+
+    return make
+
+
+@pytest.fixture
+def begun(plan_of):
+    async def make(worker: str = "w1", line: str = "true", **more) -> Command:
+        plan = await plan_of(line, **more)
+        return await db.write(commands.begin, uuid.uuid4(), plan, worker=worker, process=own_identity())
+
+    return make
+
+
+async def test_commands_of_a_session_have_names_of_their_own(begun):
+    assert [(await begun()).name, (await begun()).name] == ["cmd-1", "cmd-2"]
+
+
+async def test_a_command_ends_once(begun):
+    row = await begun()
+    assert commands.end(row.pk, Status.LOST, reason="gone") is True
+    assert commands.end(row.pk, Status.EXITED, exit_code=0) is False
+    row.refresh_from_db()
+    assert (row.status, row.exit_code, row.reason) == ("lost", None, "gone")
+
+
+async def test_what_was_not_obeyed_before_the_end_never_is(begun):
+    row = await begun()
+    told = commands.tell(row, Kind.WRITE, "x")
+    commands.end(row.pk, Status.EXITED, exit_code=0)
+    told.refresh_from_db()
+    assert (told.error, told.done_at is None, commands.to_obey([row.pk])) == ("it had ended", False, [])
+
+
+async def test_output_is_read_from_any_place_and_gaps_are_counted(begun):
+    row = await begun()
+    commands.add_output(row.pk, [(0, "0123456789")], 10)
+    commands.add_output(row.pk, [(15, "fghij")], 20)
+    row.refresh_from_db()
+    assert commands.printed_since(row, 0) == ("0123456789fghij", 5)
+    assert commands.printed_since(row, 7) == ("789fghij", 5)
+    assert commands.printed_since(row, 12) == ("fghij", 3)
+    assert commands.printed_since(row, 17) == ("hij", 0)
+    assert commands.printed_since(row, 20) == ("", 0)
+    CommandOutput.objects.all().delete()
+    assert commands.printed_since(row, 17) == ("", 3)
+
+
+async def test_old_pieces_are_dropped(begun, monkeypatch):
+    monkeypatch.setattr(commands, "KEPT_CHARACTERS", WAITING)
+    row = await begun()
+    for number in range(5):
+        commands.add_output(row.pk, [(number * WAITING, "x" * WAITING)], (number + 1) * WAITING)
+    row.refresh_from_db()
+    assert list(row.output.order_by("begin").values_list("begin", flat=True)) == [3 * WAITING, 4 * WAITING]
+    assert commands.printed_since(row, 0)[1] == 3 * WAITING
+
+
+async def test_a_day_after_the_end_what_it_printed_is_deleted_and_its_row_stays(begun):
+    old, fresh = await begun(), await begun()
+    for row in (old, fresh):
+        commands.tell(row, Kind.WRITE, "a secret")
+        commands.add_output(row.pk, [(0, "words")], 5)
+        commands.end(row.pk, Status.EXITED, exit_code=0)
+    Command.objects.filter(pk=old.pk).update(ended_at=clock.now() - dt.timedelta(hours=25))
+    assert commands.forget_old_output() == 1
+    assert (old.output.count(), fresh.output.count(), Command.objects.count()) == (0, 1, 2)
+    assert (old.input.get().data, fresh.input.get().data) == ("", "a secret")
+
+
+async def test_only_what_nobody_holds_any_more_is_left_behind(begun, settings):
+    me = own_identity()
+    for name in ("mine", "alive", "frozen"):
+        workers.register(name, version="1", identity=me)
+    Worker.objects.filter(pk="frozen").update(heartbeat_at=Worker.objects.get(pk="alive").heartbeat_at - settings.LEASE_SECONDS - 1)
+    rows = {name: await begun(name) for name in ("mine", "alive", "frozen", "gone")}
+    dropped = await begun("mine")
+    ended = await begun("gone")
+    commands.end(ended.pk, Status.EXITED, exit_code=0)
+    found = {row.pk for row in commands.left_behind("mine", [rows["mine"].pk])}
+    assert found == {rows["frozen"].pk, rows["gone"].pk, dropped.pk}
+
+
+async def test_a_command_that_runs_cannot_be_cleared(begun):
+    row = await begun()
+    assert commands.clear(row) is False
+    commands.end(row.pk, Status.EXITED, exit_code=0)
+    assert commands.clear(row) is True
+
+
+async def test_all_of_them_can_be_asked_to_end(begun):
+    running, over = await begun(), await begun()
+    commands.end(over.pk, Status.EXITED, exit_code=0)
+    assert commands.end_all(Command.objects.all(), "everything stops") == 1
+    assert [(each.command_id, each.kind, each.data) for each in commands.to_obey([running.pk, over.pk])] == [
+        (running.pk, "kill", "everything stops")
+    ]
+
+
+async def test_the_keeper_starts_nothing_once_the_lease_may_have_run_out(plan_of):
+    """The last look comes after the row and before the word: whoever was frozen in between runs nothing."""
+    mark = long_sleep()
+    keeper = CommandKeeper("w1")
+    plan = await plan_of(f"sleep {mark}")
+    looked = []
+
+    def may_act() -> bool:
+        looked.append((Command.objects.get().status, left_of(mark)))
+        return False
+
+    with pytest.raises(NotOurs):
+        await keeper.start(plan, may_act=may_act)
+    assert looked[0][0] == "running"
+    row = Command.objects.get()
+    assert (row.status, row.reason, left_of(mark)) == ("killed", "it was not started", [])
+    allowed = await keeper.start(await plan_of("true"), may_act=lambda: True)
+    assert (await allowed.over).exit_code == 0
+
+
+async def test_an_end_that_cannot_be_written_is_written_later(plan_of, monkeypatch, eventually):
+    from clawsite.infra.errors import Unavailable
+
+    monkeypatch.setattr(command_keeper, "AGAIN_SECONDS", 0.01)
+    end, tries = commands.end, []
+
+    def broken_at_first(*args, **more):
+        tries.append(1)
+        if len(tries) < 3:
+            raise Unavailable("the database cannot be reached")
+        return end(*args, **more)
+
+    monkeypatch.setattr(commands, "end", broken_at_first)
+    keeper = CommandKeeper("w1")
+    kept = await keeper.start(await plan_of("exit 7"), may_act=lambda: True)
+    await kept.over
+    assert (len(tries), Command.objects.get().exit_code) == (3, 7)
+
+
+async def test_what_a_run_had_in_flight_is_ended_before_it_is_taken_over(plan_of, eventually):
+    mark = long_sleep()
+    first, second = CommandKeeper("w1"), CommandKeeper("w2")
+    workers.register("w1", version="1", identity=own_identity())
+    kept = await first.start(await plan_of(f"sleep {mark}"), may_act=lambda: True)
+    await eventually(lambda: left_of(mark))
+    await second.sweep()
+    assert left_of(mark)  # its worker is there and well
+    await second.take_over([kept.plan.run])
+    assert left_of(mark) == []
+    assert Command.objects.get().status in ("lost", "exited")  # the first is not frozen here, and sees the end too
+    await kept.over
+
+
+async def test_a_worker_that_was_taken_for_dead_ends_what_it_has_left(plan_of, eventually):
+    mark = long_sleep()
+    keeper = CommandKeeper("w1")
+    kept = await keeper.start(await plan_of(f"sleep {mark}", background=True), may_act=lambda: True)
+    await eventually(lambda: left_of(mark))
+    commands.end(kept.id, Status.LOST, reason="gone")  # as another host would, which cannot reach the process
+    await keeper.look()
+    await kept.over
+    assert (left_of(mark), Command.objects.get().status) == ([], "lost")

@@ -1,0 +1,234 @@
+"""Deliberate faults in how commands are run and asked about: each breaks just its promise, and without it none is broken."""
+
+import itertools
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.models import Agent
+from agents.workspace import workspace_of
+from clawsite.infra.errors import ClawError
+from clawsite.infra.identity import identity_of
+from sessions_app import runs, tool_calls
+from sessions_app.models import Session
+from tests.command_runs import ask_first, left_of, long_sleep, run_everything, wish
+from tests.workshop import Workshop
+from tools_app.execution import approvals, command_keeper, commands, spawn, supervise
+from tools_app.execution.command_keeper import CommandKeeper
+from tools_app.models import Approval, Command
+
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Telling:
+    """One telling of a story: a session and a program of its own, and what came of it."""
+
+    shop: Workshop
+    session: Session
+    approver: Any
+    eventually: Any
+
+    def __post_init__(self) -> None:
+        self.number = next(_numbers)
+        self.home: Path = workspace_of(Agent.objects.get(slug="main"), self.shop.user.pk).resolve()
+        self.program = self.home / f"tool-{self.number}.sh"
+        self.program.write_text(f"#!/bin/bash\necho ran >> log-{self.number}\n")
+        self.program.chmod(0o755)
+
+    @property
+    def times_run(self) -> int:
+        log = self.home / f"log-{self.number}"
+        return len(log.read_text().split()) if log.exists() else 0
+
+    def send(self, command: str = "", **more: Any) -> int:
+        prompt = wish(command=command or f"./{self.program.name}", **more)
+        return self.shop.send(prompt, session=self.session, run_id=f"m{next(_numbers)}")
+
+    async def asked(self) -> tuple[int, Approval]:
+        ask_first()
+        run_pk = self.send()
+        await self.shop.until(run_pk, "waiting")
+        return run_pk, Approval.objects.get(run=run_pk)
+
+    def answer(self, question: Approval, decision: str = "allow-once") -> bool:
+        try:
+            approvals.resolve(question.pk, by=self.approver, decision=decision)
+        except ClawError:
+            return False
+        return True
+
+
+async def a_worker_goes_with_a_command_in_flight(it: Telling) -> set[str]:
+    run_everything()
+    log = f"log-{it.number}"
+    run_pk = it.send(f"echo ran >> {log}; [ $(wc -l < {log}) -gt 1 ] || sleep 600")
+    await it.eventually(lambda: it.times_run == 1)
+    await it.shop.close()
+    it.shop.open()
+    await it.shop.ended(run_pk)
+    return {"R6"} if it.times_run > 1 else set()
+
+
+async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
+    """Its process runs, and nobody has heard of its worker for longer than a lease."""
+    run_everything()
+    mark = long_sleep()
+    done = it.send("true")
+    await it.shop.ended(done)
+    plan = replace(command_keeper.ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
+    sandbox = command_keeper.sandbox_of(plan)
+    env = command_keeper.build_environment(sandbox.home)
+    async with await spawn.start(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
+        await it.eventually(lambda: left_of(mark))
+        row = commands.begin(uuid.uuid4(), plan, worker="frozen", process=identity_of(running.pid))
+        await it.eventually(lambda: Command.objects.get(pk=row.pk).status == "lost")
+        return {"R7"} if left_of(mark) else set()
+
+
+async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set[str]:
+    """Pids are used again: who ends what was left behind must not end a stranger."""
+    run_everything()
+    mark = long_sleep()
+    done = it.send("true")
+    await it.shop.ended(done)
+    plan = replace(command_keeper.ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
+    sandbox = command_keeper.sandbox_of(plan)
+    env = command_keeper.build_environment(sandbox.home)
+    async with await spawn.start(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
+        await it.eventually(lambda: left_of(mark))
+        earlier = replace(identity_of(running.pid), started="1")
+        row = commands.begin(uuid.uuid4(), plan, worker="gone", process=earlier)
+        await it.eventually(lambda: Command.objects.get(pk=row.pk).status == "lost")
+        return set() if left_of(mark) else {"stranger"}
+
+
+async def workers_start_anew_while_a_question_is_open(it: Telling) -> set[str]:
+    run_pk, question = await it.asked()
+    await it.shop.close()
+    it.shop.open()
+    if not it.answer(question):
+        return {"R14"}
+    await it.shop.ended(run_pk)
+    return set() if it.times_run == 1 else {"R14"}
+
+
+async def two_people_answer(it: Telling) -> set[str]:
+    run_pk, question = await it.asked()
+    await it.shop.close()
+    said = [it.answer(question, "deny"), it.answer(question, "allow-once")]
+    it.shop.open()
+    await it.shop.ended(run_pk)
+    return set() if said == [True, False] and it.times_run == 0 else {"R15"}
+
+
+async def an_answer_is_used(it: Telling) -> set[str]:
+    run_pk, question = await it.asked()
+    it.answer(question)
+    await it.shop.ended(run_pk)
+    again = approvals.consume(run_pk, question.call_id, question.plan_hash)
+    question.refresh_from_db()
+    return set() if (question.status, again, it.times_run) == ("used", False, 1) else {"R15"}
+
+
+async def a_run_is_stopped_before_the_answer(it: Telling) -> set[str]:
+    run_pk, question = await it.asked()
+    runs.request_abort(user=it.shop.user, session=it.session)
+    late = it.answer(question)
+    await it.shop.ended(run_pk)
+    return {"R16"} if late or it.times_run else set()
+
+
+async def the_program_changes_after_the_answer(it: Telling) -> set[str]:
+    run_pk, question = await it.asked()
+    await it.shop.close()
+    it.answer(question)
+    it.program.write_text(it.program.read_text() + "echo and more\n")
+    it.shop.open()
+    await it.shop.ended(run_pk)
+    return {"L1"} if it.times_run else set()
+
+
+def repeats_what_was_in_flight(monkeypatch) -> None:
+    """And does without the row that would tell: a call has one command."""
+    begin = commands.begin
+    monkeypatch.setattr(tool_calls, "interrupt_started", lambda claimed: None)
+    monkeypatch.setattr(
+        commands, "begin", lambda id, plan, **more: begin(id, replace(plan, call=f"{plan.call}-{uuid.uuid4().hex[:6]}"), **more)
+    )
+
+
+def believes_that_it_is_gone(monkeypatch) -> None:
+    monkeypatch.setattr(command_keeper, "end_process", lambda process, *, guarded: True)
+
+
+def goes_by_the_pid_alone(monkeypatch) -> None:
+    end = command_keeper.end_process
+    monkeypatch.setattr(command_keeper, "end_process", lambda process, *, guarded: end(identity_of(process.pid), guarded=guarded))
+
+
+def forgets_questions_when_it_ends(monkeypatch) -> None:
+    close = CommandKeeper.close
+
+    async def forgetful(self, *args):
+        from clawsite.infra import db
+
+        await db.write(Approval.objects.filter(status="pending").update, status="void")
+        await close(self, *args)
+
+    monkeypatch.setattr(CommandKeeper, "close", forgetful)
+
+
+def lets_the_last_answer_win(monkeypatch) -> None:
+    every = list(Approval.Status)
+    monkeypatch.setattr(Approval, "ENTERED_FROM", dict.fromkeys(every, every))
+    monkeypatch.setattr(approvals, "_still_wanted", lambda approval: approval.refresh_from_db())
+
+
+def does_not_use_answers_up(monkeypatch) -> None:
+    monkeypatch.setattr(approvals, "consume", lambda run_pk, call_id, plan_hash: True)
+
+
+def leaves_questions_of_stopped_runs_open(monkeypatch) -> None:
+    monkeypatch.setattr(approvals, "void_of_run", lambda run_pk, reason: None)
+    monkeypatch.setattr(approvals, "_still_wanted", lambda approval: approval.refresh_from_db())
+
+
+def compares_no_hashes(monkeypatch) -> None:
+    monkeypatch.setattr(
+        supervise,
+        "_answered",
+        lambda answer, planned, *_: supervise.Supervision("allow", plan=planned.plan, approval=str(answer.pk)),
+    )
+    monkeypatch.setattr(approvals, "consume", lambda run_pk, call_id, plan_hash: True)
+
+
+MUTANTS = [
+    ("R6", a_worker_goes_with_a_command_in_flight, repeats_what_was_in_flight),
+    ("R7", a_frozen_worker_has_a_command, believes_that_it_is_gone),
+    ("stranger", another_process_has_the_number_of_one_that_is_gone, goes_by_the_pid_alone),
+    ("R14", workers_start_anew_while_a_question_is_open, forgets_questions_when_it_ends),
+    ("R15", two_people_answer, lets_the_last_answer_win),
+    ("R15", an_answer_is_used, does_not_use_answers_up),
+    ("R16", a_run_is_stopped_before_the_answer, leaves_questions_of_stopped_runs_open),
+    ("L1", the_program_changes_after_the_answer, compares_no_hashes),
+]
+
+
+@pytest.mark.parametrize(("promise", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+async def test_a_fault_with_commands_breaks_its_promise(
+    promise, story, mutate, workshop: Workshop, session_of, person, eventually, monkeypatch
+):
+    approver = person("Approver")
+
+    def telling() -> Telling:
+        return Telling(workshop, session_of(workshop.user), approver, eventually)
+
+    assert await story(telling()) == set()
+    with monkeypatch.context() as patched:
+        mutate(patched)
+        broken = await story(telling())
+    assert broken == {promise}

@@ -1,0 +1,74 @@
+"""`claw panic` as the owner of the host runs it: beside a running installation, and without one."""
+
+import pytest
+
+from sessions_app import freezes, runs
+from sessions_app.models import Run
+from tests.journeys.claw import claw, environment
+from tests.napping import napping
+from tests.stack import database_url
+from tests.workshop import said_in
+
+
+@pytest.fixture
+def env(database, tmp_path):
+    from django.conf import settings
+
+    return environment(CLAWSITE_HOME=str(tmp_path / "home"), DATABASE_URL=database_url(settings.DATABASES["default"]))
+
+
+def test_it_stops_lists_and_resumes_without_a_server(env):
+    assert claw("panic", "--list", env=env).out == "Nothing is stopped.\n"
+    stopped = claw("panic", "--reason", "it deletes files", env=env)
+    assert (stopped.code, stopped.out) == (0, "Stopped: everything.\n")
+    (stop,) = freezes.active()
+    assert (stop.by, stop.reason) == (None, "it deletes files")
+    assert stop.by_name.endswith("(command line)")
+    again = claw("panic", "--reason", "again", env=env)
+    assert again.out.startswith("Stopped already: everything, since ")
+    assert claw("panic", "--agent", "main", "--reason", "this one too", env=env).out == "Stopped: agent main.\n"
+    listed = claw("panic", "--list", env=env).out.splitlines()
+    assert [line.split(",")[0] for line in listed] == ["everything", "agent main"]
+    assert listed[0].endswith("(command line): it deletes files")
+    resumed = claw("panic", "--resume", "--reason", "all is well", env=env)
+    assert resumed.out.startswith("Resumed: everything.\nagent main, since ")
+    assert claw("panic", "--resume", "--agent", "main", "--reason", "all is well", env=env).code == 0
+    assert freezes.active() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([], 2, "say why with --reason"),
+        (["--resume"], 2, "say why with --reason"),
+        (["--resume", "--reason", "x"], 1, "this is not stopped"),
+        (["--agent", "mian", "--reason", "x"], 1, "there is no agent 'mian'"),
+        (["--run", "0", "--reason", "x"], 1, "there is no such run"),
+        (["--run", "1", "--agent", "main", "--reason", "x"], 2, "not allowed with"),
+    ],
+)
+def test_what_cannot_be_done_is_said(env, arguments, code, words):
+    outcome = claw("panic", *arguments, env=env)
+    assert outcome.code == code
+    assert words in outcome.err
+    assert freezes.active() == []
+
+
+def test_a_database_that_was_never_prepared_is_named(tmp_path):
+    outcome = claw("panic", "--list", env=environment(CLAWSITE_HOME=str(tmp_path)))
+    assert outcome.code == 1
+    assert "claw prepare" in outcome.err
+
+
+async def test_beside_a_server_it_returns_when_the_command_is_gone(stack, env, user, session_of, eventually, tmp_path):
+    with napping(tmp_path) as naps:
+        stack(env={"CLAWSITE_LEASE_SECONDS": "10", "PYTHONPATH": str(tmp_path)})
+        run_pk = runs.accept_run(user=user, session=session_of(user), run_id="k1", prompt=f"{naps.wish} [[text=done]]").pk
+        await eventually(lambda: naps.alive, seconds=40)
+        outcome = claw("panic", "--run", str(run_pk), "--reason", "it deletes files", env=env)
+        assert (outcome.code, outcome.out) == (0, f"Stopped: run {run_pk}.\n")
+        run = Run.objects.get(pk=run_pk)
+        assert (run.status, run.reason, naps.alive) == ("waiting", "frozen", [])
+        assert claw("panic", "--resume", "--run", str(run_pk), "--reason", "all is well", env=env).code == 0
+        run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
+        assert (run.status, said_in(run)[-1], len(naps.started)) == ("completed", ("assistant", "done"), 1)

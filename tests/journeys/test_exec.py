@@ -1,0 +1,136 @@
+"""Commands in real runs: what they print, how they end, what the model is told, and that nothing of them is left."""
+
+from pathlib import Path
+
+import pytest
+
+from agents.models import Agent
+from agents.workspace import workspace_of
+from sessions_app import runs
+from tests.command_runs import command_of, left_of, long_sleep, run_everything, wish
+from tests.workshop import Workshop, calls_of, events_of, said_in
+from tools_app import policies
+
+
+@pytest.fixture(autouse=True)
+def everything_runs(database):
+    run_everything()
+
+
+@pytest.fixture
+def files(workshop: Workshop) -> Path:
+    return workspace_of(Agent.objects.get(slug="main"), workshop.user.pk).resolve()
+
+
+async def ran(shop: Workshop, **arguments):
+    """The call's row and what the model was told, of a run with one command."""
+    run = await shop.answer(wish(**arguments))
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    (row,) = calls_of(run)
+    return row, said_in(run)[2][1]
+
+
+def updates_of(run) -> list[str]:
+    return [event.data["partialResult"] for event in events_of(run) if event.data.get("phase") == "update"]
+
+
+async def test_a_command_answers_with_both_streams_and_its_exit_code(workshop: Workshop, files):
+    (files / "below").mkdir(exist_ok=True)
+    row, told = await ran(workshop, command="echo out; echo err >&2; pwd; exit 3", workdir="below")
+    assert told.startswith(f"out\n{files}/below\n[stderr]\nerr\n[exit code 3, ")
+    details, command = row.result["details"], command_of(row.run)
+    assert (row.status, row.is_error, command.status, command.exit_code) == ("failed", True, "exited", 3)
+    assert (details["stdout"], details["stderr"], details["exitCode"]) == (f"out\n{files}/below\n", "err\n", 3)
+    assert (details["truncated"], details["signal"], details["cwd"]) == (False, None, f"{files}/below")
+    assert (details["planHash"], "approvalId" in details) == (command.plan_hash, False)
+    assert details["sandbox"] in ("none", "landlock", "bubblewrap")
+    assert details["durationMs"] >= 0
+
+
+async def test_a_command_that_says_nothing_and_succeeds(workshop: Workshop):
+    row, told = await ran(workshop, command="true")
+    assert (row.status, told.startswith("(no output)\n[exit code 0, ")) == ("finished", True)
+
+
+async def test_what_it_prints_is_shown_while_it_runs(workshop: Workshop, files, eventually):
+    run_pk = workshop.send(wish(command="echo first; until [ -e go ]; do sleep 0.05; done; echo last"))
+    await eventually(lambda: updates_of(run_pk) == ["first"] or updates_of(run_pk) == ["first\n"])
+    (files / "go").touch()
+    run = await workshop.ended(run_pk)
+    assert said_in(run)[2][1].startswith("first\nlast\n[exit code 0")
+
+
+async def test_a_command_has_its_own_time_and_not_that_of_other_tools(workshop: Workshop, settings):
+    settings.TOOL_TIMEOUT_SECONDS = 0.1
+    _, told = await ran(workshop, command="sleep 0.5; echo awake")
+    assert told.startswith("awake\n[exit code 0")
+
+
+async def test_a_command_that_takes_too_long_is_killed_with_all_it_started(workshop: Workshop):
+    mark = long_sleep()
+    row, told = await ran(workshop, command=f"echo begun; setsid sleep {mark} & sleep {mark}", timeout=1)
+    assert told.startswith("begun\n[timed out: it took longer than it may; it and all it had started were killed, ")
+    assert (row.result["details"]["exitCode"], row.result["details"]["signal"], row.is_error) == (None, "SIGKILL", True)
+    assert (command_of(row.run).status, left_of(mark)) == ("timed_out", [])
+
+
+async def test_an_abort_kills_the_command_with_all_it_started(workshop: Workshop, eventually):
+    mark = long_sleep()
+    run_pk = workshop.send(wish(command=f"setsid sleep {mark} & sleep {mark}"))
+    await eventually(lambda: len(left_of(mark)) >= 2)
+    runs.request_abort(user=workshop.user, session=workshop.session)
+    run = await workshop.ended(run_pk)
+    assert (run.status, left_of(mark)) == ("aborted", [])
+    assert said_in(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")
+    assert (command_of(run).status, command_of(run).reason) == ("killed", "its run was stopped")
+
+
+async def test_of_too_much_output_the_beginning_and_the_end_are_kept(workshop: Workshop):
+    row, told = await ran(workshop, command="seq 1 200000")
+    assert told.startswith("1\n2\n3\n")
+    assert "\n200000\n[exit code 0" in told
+    assert "bytes cut" in told
+    assert row.result["details"]["truncated"] is True
+    assert len(told) < 110_000
+
+
+async def test_a_command_on_a_terminal_knows_it(workshop: Workshop):
+    _, told = await ran(workshop, command="[ -t 0 ] && [ -t 1 ] && stty size", pty=True)
+    assert told.split()[0].isdigit()
+    _, told = await ran(workshop, command="[ -t 1 ] || echo no terminal")
+    assert told.startswith("no terminal\n")
+
+
+async def test_nothing_of_the_servers_environment_reaches_it(workshop: Workshop, monkeypatch):
+    monkeypatch.setenv("LEAKED_SECRET", "do not tell")
+    _, told = await ran(workshop, command="env")
+    assert "PATH=/usr/local/bin" in told
+    assert "LEAKED_SECRET" not in told
+    assert "OPENAI" not in told
+
+
+@pytest.mark.parametrize("workdir", ["..", "/etc", "nowhere"])
+async def test_a_directory_outside_the_workspace_is_refused(workshop: Workshop, workdir):
+    row, told = await ran(workshop, command="pwd", workdir=workdir)
+    assert row.status == "refused"
+    assert "workdir" in told
+
+
+async def test_without_the_process_tool_nothing_goes_on_in_the_background(workshop: Workshop):
+    policies.save_policy(scope="agent", subject="main", profile="coding", deny=["process"])
+    try:
+        row, told = await ran(workshop, command="sleep 0.3; echo waited", background=True, yield_ms=10)
+    finally:
+        policies.save_policy(scope="agent", subject="main", profile="coding")
+    assert told.startswith("waited\n[exit code 0")
+    assert command_of(row.run).background is False
+
+
+async def test_where_nobody_allows_commands_they_are_refused_and_the_model_is_told(workshop: Workshop, files):
+    from tools_app.models import ExecRule
+
+    ExecRule.objects.all().delete()
+    row, told = await ran(workshop, command="touch made")
+    assert (row.status, row.refused_by) == ("refused", "exec")
+    assert told.startswith("exec_denied: commands are refused: no exec rule allows commands here")
+    assert not (files / "made").exists()

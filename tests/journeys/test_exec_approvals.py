@@ -1,0 +1,251 @@
+"""A command that people are asked about: from the question to the command, and every way in which it must not run."""
+
+import asyncio
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from agents.models import Agent
+from agents.workspace import workspace_of
+from clawsite.infra import clock
+from clawsite.infra.errors import Conflict
+from sessions_app import runs
+from tests.command_runs import ask_first, command_of, rule, run_everything, wish, wish_at_once
+from tests.workshop import Workshop, calls_of, events_of, said_in
+from tools_app.builtin import exec as exec_tool
+from tools_app.execution import approvals
+from tools_app.models import Approval, Command, ExecRule, Grant
+
+
+@pytest.fixture(autouse=True)
+def people_are_asked(database):
+    ask_first()
+
+
+@pytest.fixture
+def approver(person):
+    return person("Approver")
+
+
+@pytest.fixture
+def files(workshop: Workshop) -> Path:
+    return workspace_of(Agent.objects.get(slug="main"), workshop.user.pk).resolve()
+
+
+@pytest.fixture
+def script(files) -> str:
+    """A program of the workspace, which no list can name. It notes each time it runs."""
+    (files / "log.txt").unlink(missing_ok=True)
+    (files / "tool.sh").write_text("#!/bin/bash\necho ran >> log.txt\necho it says $1\n")
+    (files / "tool.sh").chmod(0o755)
+    return "./tool.sh hello"
+
+
+def times_run(files: Path) -> int:
+    log = files / "log.txt"
+    return len(log.read_text().split()) if log.exists() else 0
+
+
+async def asked(shop: Workshop, prompt: str) -> tuple[int, Approval]:
+    """A run that waits for people, and its question."""
+    run_pk = shop.send(prompt)
+    await shop.until(run_pk, "waiting")
+    return run_pk, Approval.objects.get(run=run_pk, status="pending")
+
+
+def last_result(run) -> str:
+    return [text for role, text in said_in(run) if role == "toolResult"][-1]
+
+
+async def test_it_waits_holding_nothing_and_runs_once_when_somebody_allows_it(
+    workshop: Workshop, files, script, approver, eventually
+):
+    run_pk, question = await asked(workshop, wish(command=script))
+    await eventually(lambda: not workshop.busy)
+    assert (times_run(files), Command.objects.count(), question.requester_id) == (0, 0, workshop.user.pk)
+    assert [call.status for call in calls_of(run_pk)] == ["waiting"]
+    answered = approvals.resolve(question.pk, by=approver, decision="allow-once", seen_hash=question.plan_hash)
+    assert answered.status == "approved"
+    run = await workshop.ended(run_pk)
+    assert (run.status, times_run(files)) == ("completed", 1)
+    assert last_result(run).startswith("it says hello\n[exit code 0")
+    question.refresh_from_db()
+    command = command_of(run)
+    assert (question.status, command.approval_id, command.plan_hash) == ("used", question.pk, question.plan_hash)
+    assert calls_of(run)[0].result["details"]["approvalId"] == str(question.pk)
+    phases = [event.data["phase"] for event in events_of(run) if event.stream == "tool" and event.data["phase"] != "update"]
+    assert phases == ["waiting", "decided", "start", "result"]
+
+
+async def test_of_fifty_answers_one_wins_and_the_command_runs_once(workshop: Workshop, files, script, person):
+    run_pk, question = await asked(workshop, wish(command=script))
+    people = [person("Approver") for _ in range(5)]
+
+    def answer(number: int) -> str:
+        from django.db import connection
+
+        try:
+            decision = "allow-once" if number % 2 else "deny"
+            return approvals.resolve(question.pk, by=people[number % 5], decision=decision).decision
+        except Conflict as lost:
+            return str(lost.details["decidedBy"])
+        finally:
+            connection.close()
+
+    said = await asyncio.gather(*(asyncio.to_thread(answer, number) for number in range(50)))
+    question.refresh_from_db()
+    assert said.count(question.decision) == 1
+    assert said.count(question.decided_by.username) == 49
+    await workshop.ended(run_pk)
+    assert times_run(files) == (1 if question.decision == "allow-once" else 0)
+
+
+async def test_who_refuses_says_why_and_the_model_is_told(workshop: Workshop, files, script, approver):
+    run_pk, question = await asked(workshop, wish(command=script))
+    approvals.resolve(question.pk, by=approver, decision="deny", reason="not on a Friday")
+    run = await workshop.ended(run_pk)
+    assert (run.status, times_run(files), calls_of(run)[0].status) == ("completed", 0, "refused")
+    assert last_result(run) == "exec_denied: a person refused the command: not on a Friday. It did not run."
+    assert said_in(run)[-1] == ("assistant", "done")
+
+
+async def test_when_nobody_answers_it_does_not_run(workshop: Workshop, files, script, approver):
+    run_pk, question = await asked(workshop, wish(command=script))
+    Approval.objects.filter(pk=question.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
+    run = await workshop.ended(run_pk)
+    assert (run.status, times_run(files)) == ("completed", 0)
+    assert last_result(run) == "exec_denied: nobody approved the command in time. It did not run."
+    with pytest.raises(Conflict):
+        approvals.resolve(question.pk, by=approver, decision="allow-once")
+
+
+async def test_a_run_that_is_stopped_makes_its_question_void(workshop: Workshop, files, script, approver):
+    run_pk, question = await asked(workshop, wish(command=script))
+    (stopped,) = runs.request_abort(user=workshop.user, session=workshop.session)
+    question.refresh_from_db()
+    assert (stopped.ended, question.status) == (True, "void")
+    with pytest.raises(Conflict):
+        approvals.resolve(question.pk, by=approver, decision="allow-once")
+    await workshop.ended(run_pk)
+    assert (times_run(files), Command.objects.count()) == (0, 0)
+
+
+async def test_a_program_that_was_changed_meanwhile_does_not_run(workshop: Workshop, files, script, approver):
+    run_pk, question = await asked(workshop, wish(command=script))
+    (files / "tool.sh").write_text("#!/bin/bash\necho worse >> log.txt\n")
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    run = await workshop.ended(run_pk)
+    question.refresh_from_db()
+    assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
+    assert "what would run is not what was asked about any more (executables changed)" in last_result(run)
+
+
+async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(workshop: Workshop, files, script, approver, monkeypatch):
+    """Between the transaction that starts the call and the start of the process."""
+    run_pk, question = await asked(workshop, wish(command=script))
+    look = exec_tool.what_changed
+
+    async def changed_just_before(plan):
+        (files / "tool.sh").write_text("#!/bin/bash\necho worse >> log.txt\n")
+        return await look(plan)
+
+    monkeypatch.setattr(exec_tool, "what_changed", changed_just_before)
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    run = await workshop.ended(run_pk)
+    assert (times_run(files), Command.objects.count()) == (0, 0)
+    assert last_result(run) == "exec_denied: a program it would start is not what it was when this was allowed. It did not run."
+
+
+async def test_rules_that_refuse_commands_by_now_count_more_than_an_answer(workshop: Workshop, files, script, approver):
+    run_pk, question = await asked(workshop, wish(command=script))
+    await workshop.close()
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    rule(security="deny")
+    workshop.open()
+    run = await workshop.ended(run_pk)
+    question.refresh_from_db()
+    assert (times_run(files), question.status) == (0, "void")
+    assert last_result(run).startswith("exec_denied: commands are refused: the exec rule of installation says so")
+
+
+async def test_the_second_of_two_commands_waits_while_the_first_is_done(workshop: Workshop, files, script, approver):
+    Grant.objects.create(scope="installation", entries=[{"pattern": "/usr/bin/touch"}], created_at=clock.now(), owner=approver)
+    both = wish_at_once({"command": "touch first"}, {"command": script})
+    run_pk, question = await asked(workshop, both)
+    assert [call.status for call in calls_of(run_pk)] == ["finished", "waiting"]
+    assert ((files / "first").exists(), times_run(files)) == (True, 0)
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    run = await workshop.ended(run_pk)
+    assert [call.status for call in calls_of(run)] == ["finished", "finished"]
+    assert (times_run(files), Command.objects.filter(run=run).count()) == (1, 2)
+
+
+async def test_what_stands_behind_a_command_that_waits_waits_too(workshop: Workshop, files, script, approver):
+    Grant.objects.create(scope="installation", entries=[{"pattern": "/usr/bin/touch"}], created_at=clock.now(), owner=approver)
+    both = wish_at_once({"command": script}, {"command": "touch second"})
+    run_pk, question = await asked(workshop, both)
+    assert not (files / "second").exists()
+    approvals.resolve(question.pk, by=approver, decision="deny")
+    run = await workshop.ended(run_pk)
+    assert [call.status for call in calls_of(run)] == ["refused", "finished"]
+    assert ((files / "second").exists(), times_run(files)) == (True, 0)
+
+
+async def test_what_is_typed_into_a_shell_is_asked_about_like_a_command(workshop: Workshop, files, approver, eventually):
+    """Otherwise one harmless question, `bash`, would open everything."""
+    (files / "x").mkdir()
+    run_pk, question = await asked(workshop, wish(command="bash", background=True))
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    await workshop.ended(run_pk)
+    name = command_of(run_pk).name
+    run_pk, question = await asked(workshop, wish(tool="process", action="submit", name=name, data="rm -rf x"))
+    assert (question.tool, question.plan["line"], question.plan["input_to"]) == (
+        "process",
+        "rm -rf x\n",
+        str(command_of_name(name).pk),
+    )
+    assert question.shown["may"] == ["allow-once", "deny"]
+    assert f"typed into `{name}`, which runs `bash`" in question.shown["reasons"][0]["words"]
+    assert (files / "x").exists()
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    await workshop.ended(run_pk)
+    await eventually(lambda: not (files / "x").exists())
+    (files / "x").mkdir()
+    run_pk, question = await asked(workshop, wish(tool="process", action="submit", name=name, data="rm -rf x"))
+    assert question.status == "pending"  # the same again is another question
+
+
+def command_of_name(name: str) -> Command:
+    return Command.objects.get(name=name)
+
+
+async def test_looking_and_killing_need_no_question(workshop: Workshop, approver):
+    run_pk, question = await asked(workshop, wish(command="bash", background=True, pty=True))
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    await workshop.ended(run_pk)
+    name = command_of(run_pk).name
+    free = (
+        {"action": "list"},
+        {"action": "poll"},
+        {"action": "log"},
+        {"action": "send-keys", "keys": ["ctrl-c"]},
+        {"action": "kill"},
+    )
+    run = await workshop.answer(wish(*({"tool": "process", "name": name, **each} for each in free)))
+    assert [call.status for call in calls_of(run)] == ["finished"] * 5
+    assert Approval.objects.count() == 1
+
+
+async def test_where_nobody_may_be_asked_nothing_is_typed(workshop: Workshop, approver):
+    run_everything()
+    run = await workshop.answer(wish(command="cat", background=True))
+    rule(security="allowlist", ask="off")
+    run = await workshop.answer(wish(tool="process", action="write", name=command_of(run).name, data="x"))
+    assert (calls_of(run)[0].status, calls_of(run)[0].refused_by) == ("refused", "exec")
+
+
+async def test_the_rule_of_a_place_that_asks_nobody_is_no_answer(workshop: Workshop, files, script):
+    ExecRule.objects.update(ask="off")
+    run = await workshop.answer(wish(command=script))
+    assert (calls_of(run)[0].status, times_run(files)) == ("refused", 0)

@@ -1,0 +1,131 @@
+"""Commands whose workers are killed, frozen and started anew: run at most once, nothing left, and people's answers still count."""
+
+from pathlib import Path
+
+import pytest
+
+from sessions_app import runs
+from sessions_app.models import Run, Worker
+from tests.command_runs import ask_first, command_of, left_of, long_sleep, run_everything, wish
+from tests.workshop import calls_of, events_of, said_in
+from tools_app.execution import approvals
+from tools_app.models import Approval, Command
+
+# A worker that is held up for half a second on a busy machine shall not be taken for dead.
+PATIENT = {"CLAWSITE_LEASE_SECONDS": "5"}
+INTERRUPTED = "interrupted: the worker died while this call was running, so its outcome is unknown. It was not repeated."
+
+
+@pytest.fixture
+def send(user, session_of):
+    session = session_of(user)
+
+    def accept(prompt: str, key: str = "k1") -> int:
+        return runs.accept_run(user=user, session=session, run_id=key, prompt=prompt).pk
+
+    return accept
+
+
+@pytest.fixture
+def ended(eventually):
+    async def wait(run_pk: int) -> Run:
+        return await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
+
+    return wait
+
+
+def holder(running, worker: str):
+    pid = Worker.objects.get(pk=worker).pid
+    return next(process for process in running.workers if process.pid == pid)
+
+
+def workspace(running, user) -> Path:
+    return running.home / "workspaces" / "main" / f"user-{user.pk}"
+
+
+async def test_a_killed_worker_leaves_nothing_and_its_command_is_never_repeated(stack, user, send, ended, eventually):
+    run_everything()
+    running, mark = stack(workers=2, env=PATIENT), long_sleep()
+    run_pk = send(wish(command=f"echo begun >> log.txt; setsid sleep {mark} & sleep {mark}"))
+    await eventually(lambda: len(left_of(mark)) >= 2)
+    holder(running, Run.objects.get(pk=run_pk).worker).kill()
+    await eventually(lambda: left_of(mark) == [], seconds=5)
+    run = await ended(run_pk)
+    (call,) = calls_of(run)
+    assert (run.status, run.rescues, call.status) == ("completed", 1, "interrupted")
+    assert said_in(run)[2][1].startswith(INTERRUPTED)
+    assert said_in(run)[-1] == ("assistant", "done")
+    assert (workspace(running, user) / "log.txt").read_text() == "begun\n"
+    command = command_of(run)
+    assert (command.status, command.reason) == ("lost", "the worker that had it is gone, and with it the process")
+
+
+async def test_a_background_command_of_a_killed_worker_is_lost_and_says_so(stack, send, ended, eventually):
+    run_everything()
+    running, mark = stack(workers=2, env=PATIENT), long_sleep()
+    run = await ended(send(wish(command=f"echo begun; sleep {mark}", background=True)))
+    await eventually(lambda: left_of(mark))
+    command = command_of(run)
+    await eventually(lambda: Command.objects.get(pk=command.pk).output_end)
+    holder(running, command.worker).kill()
+    await eventually(lambda: Command.objects.get(pk=command.pk).status == "lost")
+    assert left_of(mark) == []
+    later = await ended(send(wish(tool="process", action="poll", name=command.name), "k2"))
+    assert said_in(later)[2][1] == "begun\n[lost: the worker that had it is gone, and with it the process]"
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["in the foreground", "in the background"])
+async def test_the_commands_of_a_frozen_worker_are_killed_by_its_successor(stack, user, send, ended, eventually, background):
+    run_everything()
+    running, mark = stack(workers=2, env={"CLAWSITE_LEASE_SECONDS": "2"}), long_sleep()
+    run_pk = send(wish(command=f"echo begun >> log.txt; setsid sleep {mark} & sleep {mark}", background=background))
+    await eventually(lambda: len(left_of(mark)) >= 2)
+    command = command_of(run_pk)
+    if background:
+        await ended(run_pk)
+    frozen = holder(running, command.worker)
+    running.freeze(frozen)
+    await eventually(lambda: Command.objects.get(pk=command.pk).status == "lost", seconds=40)
+    assert left_of(mark) == []
+    run = await ended(run_pk)
+    if not background:
+        assert (calls_of(run)[0].status, run.status) == ("interrupted", "completed")
+        rescued = next(event for event in events_of(run) if event.data.get("phase") == "rescued")
+        assert rescued
+    frozen.thaw()
+    assert (await ended(send("[[text=again]]", "k2"))).status == "completed"
+    assert (workspace(running, user) / "log.txt").read_text() == "begun\n"
+    assert Command.objects.get(pk=command.pk).status == "lost"
+
+
+async def test_a_worker_that_is_asked_to_end_kills_its_commands(stack, send, eventually):
+    run_everything()
+    running, mark = stack(env=PATIENT), long_sleep()
+    run_pk = send(wish(command=f"sleep {mark}"))
+    await eventually(lambda: left_of(mark))
+    assert running.workers[0].stop() == 0
+    assert left_of(mark) == []
+    assert command_of(run_pk).status == "killed"
+
+
+async def test_every_process_starts_anew_between_the_question_and_the_answer(stack, user, person, send, ended, eventually):
+    ask_first()
+    running = stack(env=PATIENT)
+    home = workspace(running, user)
+    home.mkdir(parents=True)
+    (home / "tool.sh").write_text("#!/bin/bash\necho ran >> log.txt\n")
+    (home / "tool.sh").chmod(0o755)
+    run_pk = send(wish(command="./tool.sh"))
+    question = await eventually(lambda: Approval.objects.filter(run=run_pk, status="pending").first())
+    await eventually(lambda: Run.objects.get(pk=run_pk).status == "waiting")
+    before = (question.pk, question.plan_hash, question.expires_at)
+    for process in [*running.webs, *running.workers]:
+        process.restart()
+    question.refresh_from_db()
+    assert (question.pk, question.plan_hash, question.expires_at) == before
+    assert question.status == "pending"
+    approvals.resolve(question.pk, by=person("Approver"), decision="allow-once")
+    run = await ended(run_pk)
+    question.refresh_from_db()
+    assert (run.status, run.rescues, question.status) == ("completed", 0, "used")
+    assert (home / "log.txt").read_text() == "ran\n"

@@ -1,0 +1,218 @@
+"""Work that people stop half-way: nothing is lost, nothing goes on, and when they resume it the answer is whole."""
+
+import asyncio
+
+import pytest
+
+from agents.models import Agent
+from agents.worker import Worker
+from clawsite.infra import bus, db
+from sessions_app import freezes, queue, runs
+from sessions_app.models import Run
+from tests.napping import napping
+from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
+
+
+@pytest.fixture
+def operator(person):
+    return person("Operator", name="olga")
+
+
+@pytest.fixture
+def naps(database, tmp_path):
+    with napping(tmp_path) as naps:
+        yield naps
+
+
+async def stop(operator, scope: str = "all", subject: str = "", reason: str = "it deletes files"):
+    return await db.write(freezes.freeze, scope, subject, reason=reason, by=operator, alone=True)
+
+
+async def resume(operator, scope: str = "all", subject: str = ""):
+    return await db.write(freezes.lift, scope, subject, reason="it was a misunderstanding", by=operator)
+
+
+def stopped(run_pk: int) -> bool:
+    return Run.objects.filter(pk=run_pk, status="waiting", reason="frozen").exists()
+
+
+@pytest.mark.parametrize("hint", [True, False], ids=["told", "found by the poll"])
+async def test_an_answer_that_is_being_written_is_dropped_and_asked_for_anew(
+    workshop: Workshop, operator, eventually, monkeypatch, hint
+):
+    run_pk = workshop.send("[[tokens=20 hang_after=5 times=1 tag=drop]]")
+    await eventually(lambda: view_of(run_pk).open_text == words(5))
+    with monkeypatch.context() as quiet:
+        if not hint:
+            quiet.setattr(bus, "publish", lambda message: None)
+        await stop(operator)
+        await eventually(lambda: stopped(run_pk))
+    await workshop.model.record(lambda record: record["tag"] == "drop" and record.get("client_left"))
+    assert (view_of(run_pk).status, view_of(run_pk).open_text) == ("waiting", "")
+    assert said_in(run_pk) == [("user", "[[tokens=20 hang_after=5 times=1 tag=drop]]")]
+    await eventually(lambda: not workshop.busy)
+    await resume(operator)
+    run = await workshop.ended(run_pk)
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(20)))
+    assert phases_of(run) == ["accepted", "start", "waiting", "resume", "end"]
+    assert [text for _, text in view_of(run).messages] == [words(20)]
+
+
+async def test_a_tool_in_flight_is_killed_told_of_and_not_begun_again(workshop: Workshop, operator, naps, eventually):
+    run_pk = workshop.send(f"{naps.wish} [[text=done]]")
+    await eventually(lambda: naps.alive)
+    await stop(operator)
+    await eventually(lambda: stopped(run_pk))
+    assert naps.alive == []
+    (call,) = calls_of(run_pk)
+    assert (call.status, call.result["details"]) == ("failed", {"code": "stopped"})
+    told = "stopped by olga: it deletes files; what it did until then is not undone"
+    assert said_in(run_pk)[-1] == ("toolResult", told)
+    await resume(operator)
+    run = await workshop.ended(run_pk)
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "done"))
+    assert len(naps.started) == 1
+    assert len(calls_of(run)) == 1
+
+
+async def test_calls_that_did_not_begin_begin_after_the_resume(workshop: Workshop, operator, naps, eventually):
+    """Two calls of one turn: the first is in flight, the second was allowed and waits for it."""
+    second = '[[tool=write args={"path":"second.txt","content":"x"} parallel=1]]'
+    run_pk = workshop.send(f"{naps.wish} {second} [[text=done]]")
+    await eventually(lambda: naps.alive)
+    await stop(operator)
+    await eventually(lambda: stopped(run_pk))
+    assert [call.status for call in calls_of(run_pk)] == ["failed", "allowed"]
+    await resume(operator)
+    run = await workshop.ended(run_pk)
+    assert [(call.name, call.status) for call in calls_of(run)] == [("nap", "failed"), ("write", "finished")]
+    assert said_in(run)[-1] == ("assistant", "done")
+
+
+async def test_messages_are_accepted_and_wait(workshop: Workshop, operator):
+    await stop(operator)
+    run_pk = workshop.send("[[text=hello]]")
+    await asyncio.sleep(0.5)  # five polls
+    assert Run.objects.get(pk=run_pk).status == "accepted"
+    await resume(operator)
+    assert (await workshop.ended(run_pk)).status == "completed"
+
+
+async def test_who_waits_for_an_approval_stays_so_and_an_answer_meanwhile_stands(workshop: Workshop, operator, eventually):
+    await workshop.close()
+    run_pk = workshop.send("[[text=hello]]")
+    (claimed,) = (await db.write(queue.claim, "a worker that parks", 1, alone=True)).runs
+    await db.write(queue.park, claimed, "approval")
+    workshop.open()
+    await stop(operator)
+    runs.make_ready([run_pk])  # what an answer does
+    await asyncio.sleep(0.5)
+    run = Run.objects.get(pk=run_pk)
+    assert (run.status, run.reason, run.ready_at is not None) == ("waiting", "approval", True)
+    await resume(operator)
+    assert (await workshop.ended(run_pk)).status == "completed"
+
+
+@pytest.mark.parametrize("scope", ["agent", "run"])
+async def test_one_agent_or_one_run_is_stopped_and_others_go_on(workshop: Workshop, operator, session_of, eventually, scope):
+    Agent.objects.create(slug="other", name="Other")
+    concerned = workshop.send("[[tokens=9 hang_after=3 times=1 tag=one]]")
+    other = session_of(workshop.user, "agent:other:main" if scope == "agent" else "")
+    await eventually(lambda: view_of(concerned).open_text == words(3))
+    await stop(operator, scope, "main" if scope == "agent" else str(concerned))
+    await eventually(lambda: stopped(concerned))
+    assert (await workshop.answer("[[text=me]]", session=other)).status == "completed"
+    assert stopped(concerned)
+    await resume(operator, scope, "main" if scope == "agent" else str(concerned))
+    run = await workshop.ended(concerned)
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(9)))
+
+
+@pytest.mark.parametrize("order", [("all", "agent"), ("agent", "all")], ids=["all first", "agent first"])
+async def test_of_two_stops_both_have_to_be_lifted(workshop: Workshop, operator, eventually, order):
+    subjects = {"all": "", "agent": "main"}
+    run_pk = workshop.send("[[tokens=9 hang_after=3 times=1 tag=two]]")
+    await eventually(lambda: view_of(run_pk).open_text == words(3))
+    for scope, subject in subjects.items():
+        await stop(operator, scope, subject)
+    await eventually(lambda: stopped(run_pk))
+    await resume(operator, order[0], subjects[order[0]])
+    await asyncio.sleep(0.5)
+    assert stopped(run_pk)
+    await resume(operator, order[1], subjects[order[1]])
+    assert (await workshop.ended(run_pk)).status == "completed"
+
+
+async def test_a_stop_that_was_lifted_before_the_worker_parked_keeps_nothing(workshop: Workshop, operator, eventually):
+    """Both are committed before the worker writes what it was told by the first."""
+    run_pk = workshop.send("[[tokens=9 hang_after=3 times=1 tag=short]]")
+    await eventually(lambda: view_of(run_pk).open_text == words(3))
+    await stop(operator)
+    await resume(operator)
+    for worker in workshop._workers:
+        for runner in worker._runners.values():
+            runner.stop(Run.Status.WAITING, "stopped by olga: too late")
+    run = await workshop.ended(run_pk)
+    assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", words(9)))
+
+
+async def test_an_abort_of_what_is_being_stopped_counts_for_more(workshop: Workshop, operator, eventually):
+    run_pk = workshop.send("[[tokens=9 hang_after=3 tag=both]]")
+    await eventually(lambda: view_of(run_pk).open_text == words(3))
+    (runner,) = [runner for worker in workshop._workers for runner in worker._runners.values()]
+    await db.write(Run.objects.filter(pk=run_pk).update, abort_requested_at=1.0, abort_reason="rpc")
+    runner.stop(Run.Status.WAITING, "stopped by olga: both at once")
+    run = await workshop.ended(run_pk)
+    assert (run.status, run.reason) == ("aborted", "rpc")
+
+
+async def test_a_stopped_run_can_be_aborted_and_its_stop_is_over_with_it(workshop: Workshop, operator, eventually):
+    run_pk = workshop.send("[[tokens=9 hang_after=3 tag=end]]")
+    await eventually(lambda: view_of(run_pk).open_text == words(3))
+    await stop(operator, "run", str(run_pk))
+    await eventually(lambda: stopped(run_pk))
+    (asked,) = runs.request_abort(user=workshop.user, session=workshop.session)
+    assert asked.ended
+    await eventually(lambda: freezes.active() == [])
+    assert Run.objects.get(pk=run_pk).status == "aborted"
+
+
+async def test_what_the_events_tell_is_what_the_rows_say(workshop: Workshop, operator, naps, eventually):
+    run_pk = workshop.send(f"{naps.wish} [[tokens=5]]")
+    await eventually(lambda: naps.alive)
+    await stop(operator)
+    await eventually(lambda: stopped(run_pk))
+    run, view = Run.objects.get(pk=run_pk), view_of(run_pk)
+    assert (view.status, view.reason, view.seq) == (run.status, run.reason, run.seq)
+    assert {call_id: tool.status for call_id, tool in view.tools.items()} == {call.call_id: call.status for call in calls_of(run)}
+    assert [event.seq for event in events_of(run)] == list(range(1, run.seq + 1))
+
+
+async def started_after_an_unheard_stop(workshop: Workshop, operator, monkeypatch) -> Run:
+    """The stop is committed while the model thinks about a call, and the worker is told by nobody."""
+
+    async def deaf(self) -> None:
+        pass
+
+    monkeypatch.setattr(Worker, "_look_for_freezes", deaf)
+    await workshop.close()
+    workshop.open()
+    run_pk = workshop.send('[[tool=write args={"path":"unheard.txt","content":"x"} slow_first=1]] [[text=done]]')
+    await workshop.until(run_pk, "running")
+    await stop(operator)
+    return await workshop.until(run_pk, "waiting", "completed")
+
+
+async def test_no_call_starts_once_the_stop_is_committed(workshop: Workshop, operator, monkeypatch):
+    run = await started_after_an_unheard_stop(workshop, operator, monkeypatch)
+    assert (run.status, run.reason, [call.status for call in calls_of(run)]) == ("waiting", "frozen", ["allowed"])
+    await resume(operator)
+    run = await workshop.ended(run.pk)
+    assert (run.status, [call.status for call in calls_of(run)]) == ("completed", ["finished"])
+
+
+async def test_without_the_look_at_the_start_it_would(workshop: Workshop, operator, monkeypatch):
+    """The fault: of all that stops a run, this look is what keeps a call from starting."""
+    monkeypatch.setattr(freezes, "hold_starts", lambda agent, run_pk: None)
+    run = await started_after_an_unheard_stop(workshop, operator, monkeypatch)
+    assert (run.status, [call.status for call in calls_of(run)]) == ("completed", ["finished"])

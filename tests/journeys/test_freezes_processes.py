@@ -1,0 +1,61 @@
+"""Stops and workers that die: before they heard of it, after it, and in the middle of a tool."""
+
+import pytest
+
+from sessions_app import freezes, runs
+from sessions_app.models import Run
+from tests.journeys.test_worker_processes import PATIENT, holder
+from tests.workshop import phases_of, said_in, view_of, words
+
+PROMPT = "[[tokens=20 hang_after=10 times=1]]"
+
+
+@pytest.fixture
+def send(user, session_of):
+    session = session_of(user)
+    return lambda prompt: runs.accept_run(user=user, session=session, run_id="k1", prompt=prompt).pk
+
+
+def stop() -> None:
+    freezes.freeze("all", reason="it deletes files", by=None, by_name="host")
+
+
+def resume() -> None:
+    freezes.lift("all", reason="all is well", by=None, by_name="host")
+
+
+def stopped(run_pk: int) -> bool:
+    return Run.objects.filter(pk=run_pk, status="waiting", reason="frozen").exists()
+
+
+async def test_a_worker_that_dies_while_its_run_is_stopped_is_not_missed(stack, send, eventually):
+    running = stack(workers=1, env=PATIENT)
+    run_pk = send(PROMPT)
+    await eventually(lambda: view_of(run_pk).open_text == words(10))
+    stop()
+    await eventually(lambda: stopped(run_pk))
+    running.workers[0].kill()
+    running.workers[0].spawn()
+    running.workers[0].wait_ready()
+    assert stopped(run_pk)
+    resume()
+    run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
+    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 0, ("assistant", words(20)))
+    assert phases_of(run) == ["accepted", "start", "waiting", "resume", "end"]
+
+
+async def test_a_worker_that_dies_before_it_heard_of_the_stop_leaves_a_run_that_waits(stack, send, eventually):
+    running = stack(workers=2, env=PATIENT)
+    run_pk = send(PROMPT)
+    await eventually(lambda: view_of(run_pk).open_text == words(10))
+    deaf = holder(running, run_pk)
+    running.freeze(deaf)
+    stop()
+    assert Run.objects.get(pk=run_pk).status == "running"
+    deaf.kill()
+    await eventually(lambda: stopped(run_pk))
+    resume()
+    run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
+    assert (run.status, run.rescues, said_in(run)[-1]) == ("completed", 1, ("assistant", words(20)))
+    assert phases_of(run) == ["accepted", "start", "rescued", "waiting", "resume", "end"]
+    assert [text for _, text in view_of(run).messages] == [words(20)]

@@ -1,0 +1,152 @@
+"""Questions about commands over the socket: who sees them, who may answer, and that everybody hears of it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from clawsite.infra import db
+from sessions_app import queue
+from tests import asking
+from tools_app.models import Approval, ExecRule, Grant
+
+
+@pytest.fixture
+def people(person):
+    return {
+        "ada": person("User", name="ada"),
+        "ben": person("Approver", "User", name="ben"),
+        "olga": person("Operator", name="olga"),
+    }
+
+
+@pytest.fixture
+async def question(people, session_of, tmp_path):
+    return await db.write(_asked, people["ada"], session_of(people["ada"]), tmp_path, alone=True)
+
+
+def _asked(user: Any, session: Any, workspace: Any) -> Approval:
+    asking.allow_asking()
+    claimed = asking.claimed_run(user, session)
+    question = asking.asked(claimed, workspace)
+    queue.park(claimed, "approval")
+    return question
+
+
+@pytest.fixture
+def socket_of(sockets, people, token_of):
+    async def connect(name: str, *scopes: str):
+        return await sockets.connect(auth={"token": token_of(people[name], *scopes)})
+
+    return connect
+
+
+async def refused(socket, method: str, params: dict[str, Any]) -> str:
+    answer = await socket.request(method, params)
+    assert not answer["ok"], answer
+    return answer["error"]["code"]
+
+
+async def test_an_approver_sees_the_whole_question_and_its_answer_is_told_to_all(question, socket_of):
+    ben, other = await socket_of("ben"), await socket_of("ben")
+    (record,) = (await ben.call("exec.approval.list"))["approvals"]
+    assert (record["id"], record["request"]["command"], record["planHash"]) == (str(question.pk), "touch made", question.plan_hash)
+    assert (record["requester"], record["whyNot"], record["why"]) == ("ada", "", "because")
+    assert record["executables"][0]["realpath"] == "/usr/bin/touch"
+    answer = {"id": record["id"], "decision": "deny", "reason": "not today", "planHash": record["planHash"]}
+    told = await ben.call("exec.approval.resolve", answer)
+    assert (told["approval"]["status"], told["approval"]["resolvedBy"]) == ("denied", "ben")
+    heard = await other.event("exec.approval.resolved", id=record["id"])
+    assert (heard["decision"], heard["resolvedBy"], heard["reason"]) == ("deny", "ben", "not today")
+    assert (await ben.call("exec.approval.resolve", answer))["ok"], "the same once more is fine"
+    answer["decision"] = "allow-once"
+    assert await refused(ben, "exec.approval.resolve", answer) == "CONFLICT"
+    assert (await ben.call("exec.approval.list"))["approvals"] == []
+
+
+async def test_who_asked_sees_it_and_cannot_answer_but_drop_it(question, socket_of):
+    ada = await socket_of("ada")
+    record = await ada.call("exec.approval.get", {"id": str(question.pk)})
+    assert record["whyNot"] != ""
+    assert await refused(ada, "exec.approval.resolve", {"id": str(question.pk), "decision": "allow-once"}) == "FORBIDDEN"
+    dropped = await ada.call("exec.approval.drop", {"id": str(question.pk)})
+    assert (dropped["approval"]["status"], dropped["approval"]["decision"]) == ("denied", "drop")
+
+
+@pytest.mark.parametrize("name", ["olga", "gateway"])
+async def test_others_neither_see_it_nor_answer(question, socket_of, sockets, name):
+    socket = await (sockets.connect() if name == "gateway" else socket_of(name))
+    assert await refused(socket, "exec.approval.resolve", {"id": str(question.pk), "decision": "allow-once"}) == "FORBIDDEN"
+    code = await refused(socket, "exec.approval.get", {"id": str(question.pk)})
+    assert code in ("NOT_FOUND", "FORBIDDEN")
+    assert (await db.read(Approval.objects.get, pk=question.pk)).is_open
+
+
+async def test_a_narrowed_token_of_an_approver_cannot_approve(question, socket_of):
+    ben = await socket_of("ben", "operator.read", "operator.write")
+    assert await refused(ben, "exec.approval.resolve", {"id": str(question.pk), "decision": "allow-once"}) == "FORBIDDEN"
+
+
+async def test_waiting_for_the_decision_ends_with_it(question, socket_of):
+    ada, ben = await socket_of("ada"), await socket_of("ben")
+    waiting = asyncio.create_task(ada.call("exec.approval.waitDecision", {"id": str(question.pk)}))
+    longer = await ben.call("exec.approval.extend", {"id": str(question.pk)})
+    assert longer["approval"]["expiresAtMs"] > 0
+    wish = {"id": str(question.pk), "decision": "allow-for", "for": {"seconds": 900, "scope": "session"}}
+    await ben.call("exec.approval.resolve", wish)
+    decided = await waiting
+    assert (decided["status"], decided["decision"]) == ("approved", "allow-for")
+    assert (await db.read(Grant.objects.get)).scope == "session"
+
+
+async def test_bad_input_gets_a_clear_error(question, socket_of):
+    ben = await socket_of("ben")
+    assert await refused(ben, "exec.approval.get", {"id": "nonsense"}) == "NOT_FOUND"
+    assert await refused(ben, "exec.approval.resolve", {"id": str(question.pk), "decision": "maybe"}) == "INVALID_REQUEST"
+    stale = {"id": str(question.pk), "decision": "allow-once", "planHash": "0" * 64}
+    assert await refused(ben, "exec.approval.resolve", stale) == "CONFLICT"
+
+
+async def test_a_program_asks_about_a_command_of_its_own(socket_of):
+    ada, ben = await socket_of("ada"), await socket_of("ben")
+    asked = {"id": "mine", "command": "make deploy", "cwd": "/srv", "twoPhase": True}
+    first = await ada.call("exec.approval.request", asked)
+    assert first["status"] == "accepted"
+    heard = await ben.event("exec.approval.requested", id=first["id"])
+    assert heard["request"]["command"] == "make deploy"
+    again = await ada.call("exec.approval.request", asked)
+    assert again["id"] == first["id"], "the same id is the same question"
+    assert await refused(ada, "exec.approval.resolve", {"id": first["id"], "decision": "allow-once"}) == "FORBIDDEN"
+    await ben.call("exec.approval.resolve", {"id": first["id"], "decision": "allow-once"})
+    decided = await ada.call("exec.approval.waitDecision", {"id": first["id"]})
+    assert decided["decision"] == "allow-once"
+    hidden = {"command": "echo \u202egnp.exe"}
+    assert await refused(ada, "exec.approval.request", hidden) == "INVALID_REQUEST"
+
+
+async def test_the_rules_are_read_with_a_token_and_changed_only_by_somebody_at_a_browser(people, socket_of, sockets, cookie_of):
+    olga = await socket_of("olga")
+    rules = await olga.call("exec.approvals.get")
+    assert rules["file"] == {"version": 1, "defaults": {}, "agents": {}}
+    wanted: dict[str, Any] = {
+        "version": 1,
+        "defaults": {"askFallback": "deny"},
+        "agents": {
+            "main": {"security": "allowlist", "ask": "on-miss", "allowlist": [{"pattern": "/usr/bin/git"}]},
+            "*": {"allowlist": ["ls"]},
+        },
+    }
+    wanted["agents"]["*"] = {"allowlist": ["ls"]}
+    change = {"file": wanted, "baseHash": rules["hash"]}
+    assert await refused(olga, "exec.approvals.set", change) == "FORBIDDEN"
+    cookie = await db.read(cookie_of, people["olga"])
+    browser = await sockets.connect(auth=None, headers={"Cookie": cookie, "Origin": "http://gateway.test:8765"})
+    told = await browser.call("exec.approvals.set", change)
+    assert told["file"]["agents"]["main"]["allowlist"] == [{"pattern": "/usr/bin/git"}]
+    assert (await db.read(ExecRule.objects.get, subject="main")).security == "allowlist"
+    assert await refused(browser, "exec.approvals.set", change) == "CONFLICT"
+    wrong = {"file": {**wanted, "agents": {"main": {"security": "everything"}}}, "baseHash": told["hash"]}
+    assert await refused(browser, "exec.approvals.set", wrong) == "INVALID_REQUEST"
+    emptied = await browser.call("exec.approvals.set", {"file": {"version": 1}, "baseHash": told["hash"]})
+    assert "main" not in emptied["file"]["agents"] or not emptied["file"]["agents"]["main"]
+    assert not await db.read(lambda: Grant.objects.filter(revoked_at__isnull=True).exists())

@@ -1,0 +1,82 @@
+"""Exec rules of several places: the strictest wins, field by field, and what nobody says is safe."""
+
+import pytest
+
+from tools_app.execution.rules import STRICTER, STRICTNESS, ExecRules, merge
+from tools_app.models import ExecRule
+
+INSTALLATION, AGENT, SESSION = "installation", "agent", "session"
+
+
+class Row:
+    """A rule without a database."""
+
+    def __init__(self, scope: str, subject: str = "", groups: tuple[str, ...] = (), **fields: object) -> None:
+        self.scope, self.subject = scope, subject
+        for name in (*STRICTNESS, *STRICTER):
+            setattr(self, name, fields.get(name, "" if name in STRICTNESS else None))
+        self.approver_groups = self
+        self._groups = groups
+
+    def all(self):
+        return [type("Group", (), {"name": name}) for name in self._groups]
+
+    def __str__(self) -> str:
+        return f"{self.scope}:{self.subject}" if self.subject else self.scope
+
+
+def test_where_nobody_says_anything_commands_are_refused_and_nothing_is_reached():
+    rules = merge([])
+    assert rules == ExecRules()
+    assert (rules.security, rules.ask, rules.ask_fallback, rules.network) == ("deny", "on-miss", "deny", False)
+    assert (rules.expires_seconds, rules.minimum_level, rules.unsafe_without_isolation) == (24 * 3600, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("field", "installation", "agent", "strictest"),
+    [
+        ("security", "full", "allowlist", "allowlist"),
+        ("security", "deny", "full", "deny"),
+        ("ask", "off", "on-miss", "on-miss"),
+        ("ask", "always", "off", "always"),
+        ("ask_fallback", "allowlist", "deny", "deny"),
+        ("sandbox_mode", "off", "all", "all"),
+        ("sandbox_scope", "shared", "agent", "agent"),
+        ("workspace_access", "rw", "ro", "ro"),
+        ("exclude_requester", False, True, True),
+        ("two_people", True, False, True),
+        ("network", True, False, False),
+        ("unsafe_without_isolation", True, False, False),
+        ("expires_seconds", 600, 60, 60),
+        ("timeout_seconds", 60, 600, 60),
+        ("minimum_level", 1, 2, 2),
+    ],
+)
+def test_the_strictest_of_two_places_counts_whichever_it_is(field, installation, agent, strictest):
+    for one, other in ((installation, agent), (agent, installation)):
+        merged = merge([Row(INSTALLATION, **{field: one}), Row(AGENT, "main", **{field: other})])
+        assert getattr(merged, field) == strictest
+
+
+def test_a_place_without_an_opinion_changes_nothing():
+    merged = merge([Row(INSTALLATION), Row(AGENT, "main", security="full", ask="off"), Row(SESSION, "s")])
+    assert (merged.security, merged.ask) == ("full", "off")
+    assert merged.said_by == {"security": "agent:main", "ask": "agent:main"}
+
+
+def test_a_word_that_is_not_known_counts_as_the_strictest():
+    assert merge([Row(AGENT, "main", security="fully")]).security == "deny"
+    assert merge([Row(AGENT, "main", ask="sometimes", security="full")]).ask == "always"
+
+
+def test_who_approves_is_in_one_group_of_each_place():
+    merged = merge([Row(INSTALLATION, groups=("Security", "Admins")), Row(AGENT, "main"), Row(SESSION, "s", groups=("Team",))])
+    assert merged.approver_groups == (("Admins", "Security"), ("Team",))
+
+
+def test_every_field_of_a_rule_has_an_order():
+    """A field that were forgotten here would silently be the default."""
+    merged = set(ExecRules.__dataclass_fields__) - {"approver_groups", "said_by"}
+    assert merged == {*STRICTNESS, *STRICTER}
+    columns = {field.name for field in ExecRule._meta.get_fields()}
+    assert merged <= columns

@@ -1,0 +1,432 @@
+"""Approvals in a real browser: answers by mouse and keyboard, several at once, two people at a time, and text that means harm."""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from sessions_app.models import Session
+from tests.approvals import asked
+from tests.web import axe
+from tests.web.fake_gateway import FakeGateway
+from tests.web.screen import begin, open_page, sign_in, stored_message
+from tools_app.execution import approvals
+from tools_app.models import Approval, ExecRule, Grant
+
+pytestmark = pytest.mark.usefixtures("database")
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+HOSTILE = (
+    'echo \u202egnp.exe \u200bx\x07 "><img src=x onerror="window.owned=1"><script>window.owned=1</script> \u0440wd\nrm -rf /tmp/x'
+)
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    expect.set_options(timeout=20_000)  # a loaded machine; how long something takes is not what is tested here
+    yield
+    expect.set_options(timeout=None)
+
+
+@pytest.fixture
+def ada(person: Callable[..., User]) -> User:
+    return person(name="ada")
+
+
+@pytest.fixture
+def ben(person: Callable[..., User]) -> User:
+    return person("Approver", name="ben")
+
+
+@pytest.fixture
+def ask(ada: User, session_of: Callable[..., Session]) -> Callable[..., Approval]:
+    return lambda *words, **more: asked(ada, session_of(ada), *words, **more)
+
+
+@pytest.fixture
+def queue(page: Page, site: str, ben: User) -> Callable[..., Page]:
+    """Open one of the pages, signed in as an approver."""
+    sign_in(page, site, ben)
+
+    def opened(address: str = "/approvals/") -> Page:
+        page.goto(site + address)
+        return page
+
+    return opened
+
+
+def card(page: Page, question: Approval) -> Locator:
+    return page.locator(f"#q-{question.pk}")
+
+
+def status_of(question: Approval) -> str:
+    return Approval.objects.get(pk=question.pk).status
+
+
+def in_view(page: Page, question: Approval) -> Locator:
+    """The card, once its command has been on the screen."""
+    shown = card(page, question)
+    shown.locator(".command").scroll_into_view_if_needed()
+    expect(shown.get_by_role("button", name="Approve once")).to_be_enabled()
+    return shown
+
+
+def test_a_question_is_approved_and_says_who_did(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+    question = ask("git status --short")
+    page = queue()
+    shown = in_view(page, question)
+    expect(shown.locator(".part.program")).to_have_text("git")
+    expect(shown).to_contain_text("git is not on the list of allowed programs")
+    expect(shown).to_contain_text("/usr/bin/git")
+    expect(page).to_have_title(re.compile(r"^\(1\) "))
+    shown.get_by_role("button", name="Approve once").click()
+    expect(card(page, question)).to_contain_text("ben approved it once")
+    expect(card(page, question).get_by_role("button", name="Approve once")).to_have_count(0)
+    assert status_of(question) == "approved"
+    expect(page.locator("#queue-count")).to_contain_text("0")
+    expect(page.locator("[data-open-questions]")).to_be_hidden()
+
+
+def test_a_denial_carries_its_reason_and_an_approval_can_last(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+    first, second = ask(), ask()
+    page = queue()
+    shown = in_view(page, first)
+    shown.locator("summary", has_text="Deny…").click()
+    shown.get_by_label("Reason, told to the agent").fill("Use a branch")
+    shown.get_by_label("Reason, told to the agent").press("Enter")
+    expect(card(page, first)).to_contain_text("ben denied it")
+    assert Approval.objects.get(pk=first.pk).reason == "Use a branch"
+    shown = in_view(page, second)
+    shown.locator("summary", has_text="Approve for…").click()
+    shown.get_by_label("How many times").fill("3")
+    shown.get_by_label(re.compile("in all chats")).check()
+    shown.get_by_role("button", name="Approve", exact=True).click()
+    expect(card(page, second)).to_contain_text("ben approved it for a while")
+    grant = Grant.objects.get()
+    assert (grant.scope, grant.uses_left) == ("agent", 3)
+
+
+def test_all_of_a_long_command_is_shown_before_it_can_be_approved(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+    question = ask("python3 - <<'EOF'\n" + "\n".join(f"print({n})" for n in range(200)) + "\nEOF")
+    page = queue()
+    shown = card(page, question)
+    shown.locator(".command").scroll_into_view_if_needed()
+    approve = shown.get_by_role("button", name="Approve once")
+    expect(shown.locator(".unread")).to_be_visible()
+    expect(approve).to_be_disabled()
+    expect(shown.locator("summary", has_text="Deny…")).not_to_have_attribute("aria-disabled", "true")
+    shown.locator("summary", has_text="Approve for…").click()
+    expect(shown.get_by_role("button", name="Approve", exact=True)).to_be_hidden()
+    shown.focus()
+    page.keyboard.press("a")
+    assert status_of(question) == "pending"
+    shown.locator(".command").evaluate("box => box.scrollTo(0, box.scrollHeight)")
+    expect(approve).to_be_enabled()
+    expect(shown.locator(".unread")).to_be_hidden()
+
+
+def test_without_scripts_the_whole_text_is_there_and_can_be_answered(
+    browser: Browser, site: str, ben: User, ask: Callable[..., Approval]
+) -> None:
+    question = ask("echo " + "x " * 3000 + "the-end")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    sign_in(page, site, ben)
+    page.goto(f"{site}/approvals/")
+    box = card(page, question).locator(".command")
+    expect(box).to_contain_text("the-end")
+    assert box.bounding_box()["height"] > 600  # type: ignore[index]  # not folded: nothing to scroll
+    card(page, question).get_by_role("button", name="Approve once").click()
+    expect(page.get_by_text("Your answer is stored.")).to_be_visible()
+    assert status_of(question) == "approved"
+    context.close()
+
+
+def test_the_keyboard_moves_approves_denies_extends_and_helps(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+    now = clock.now()
+    first, second, third = [
+        ask(created_at=now - dt.timedelta(minutes=9 - n), expires_at=now + dt.timedelta(hours=1)) for n in range(3)
+    ]
+    page = queue()
+    page.keyboard.press("a")  # nothing has the focus, so nothing is answered
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(card(page, first)).to_be_focused()
+    in_view(page, first)
+    page.keyboard.press("a")
+    expect(card(page, first)).to_contain_text("ben approved it once")
+    expect(card(page, first)).to_be_focused()
+    page.keyboard.press("j")
+    expect(card(page, second)).to_be_focused()
+    page.keyboard.press("d")
+    page.keyboard.type("no a d e j k")
+    page.keyboard.press("Enter")
+    expect(card(page, second)).to_contain_text("ben denied it")
+    assert Approval.objects.get(pk=second.pk).reason == "no a d e j k"
+    page.keyboard.press("j")
+    before = Approval.objects.get(pk=third.pk).expires_at
+    page.keyboard.press("e")
+    expect(card(page, third)).not_to_have_attribute("data-expires", str(clock.to_ms(before)))
+    page.keyboard.press("k")
+    expect(card(page, second)).to_be_focused()
+    assert [status_of(each) for each in (first, second, third)] == ["approved", "denied", "pending"]
+
+
+def test_several_get_one_answer(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+    questions = [ask() for _ in range(3)]
+    page = queue()
+    for question in questions:
+        in_view(page, question)
+    for question in questions[:2]:
+        card(page, question).get_by_label("Choose this question").check()
+    expect(page.locator("#chosen-count")).to_have_text("2 chosen")
+    page.locator("#several").get_by_role("button", name="Approve once").click()
+    for question in questions[:2]:
+        expect(card(page, question)).to_contain_text("ben approved it once")
+    assert [status_of(each) for each in questions] == ["approved", "approved", "pending"]
+
+
+def test_what_another_person_answers_is_seen_here(
+    browser: Browser, queue: Callable[..., Page], site: str, person: Callable[..., User], ask: Callable[..., Approval]
+) -> None:
+    question = ask()
+    page = queue()
+    expect(card(page, question)).to_be_visible()
+    context = browser.new_context()
+    other = context.new_page()
+    sign_in(other, site, person("Approver", name="cleo"))
+    other.goto(f"{site}/approvals/")
+    in_view(other, question).get_by_role("button", name="Approve once").click()
+    expect(card(other, question)).to_contain_text("cleo approved it once")
+    expect(card(page, question)).to_contain_text(re.compile(r"cleo approved it once\s+(\d+ seconds? ago|now)"))
+    later = ask("make test")
+    expect(card(page, later)).to_be_visible()
+    expect(card(other, later)).to_be_visible()
+    assert card(page, later).locator("xpath=preceding-sibling::article").count() == 1  # what is new comes last
+    context.close()
+
+
+def test_who_comes_second_is_told_who_won(
+    queue: Callable[..., Page], person: Callable[..., User], ask: Callable[..., Approval]
+) -> None:
+    question = ask()
+    page = queue()
+    shown = in_view(page, question)
+    shown.locator("summary", has_text="Deny…").click()  # while it is open, the card stays as it is
+    approvals.resolve(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+    page.route("**/approvals/live/**", lambda route: route.abort())
+    shown.get_by_role("button", name="Deny", exact=True).click()
+    expect(card(page, question).get_by_role("alert")).to_contain_text("cleo has answered already")
+    expect(card(page, question)).to_contain_text("cleo approved it once")
+
+
+def test_hostile_text_is_text(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+    question = ask(HOSTILE, why="</blockquote><script>window.owned=1</script>\u202e Approved by the security team")
+    page = queue()
+    box = card(page, question).locator(".command code")
+    for code in ("⟨U+202E⟩", "⟨U+200B⟩", "⟨U+0007⟩"):
+        expect(box).to_contain_text(code)
+    expect(box).to_contain_text("<script>window.owned=1</script>")
+    expect(card(page, question).locator(".would-run")).not_to_contain_text("security team")
+    expect(card(page, question).locator(".agent-says")).to_contain_text("⟨U+202E⟩ Approved by the security team")
+    assert page.evaluate("window.owned") is None
+    assert card(page, question).locator("img, script").count() == 0
+    # The letters stand in the order of the line, whatever it says about direction.
+    assert box.evaluate("element => getComputedStyle(element).unicodeBidi") == "bidi-override"
+
+
+def test_time_runs_and_warns(queue: Callable[..., Page], ask: Callable[..., Approval]) -> None:
+    now = clock.now()
+    question = ask(created_at=now - dt.timedelta(hours=1), expires_at=now + dt.timedelta(minutes=2))
+    page = queue()
+    expect(card(page, question)).to_have_class(re.compile("urgent"))
+    expect(card(page, question).locator("[data-left]")).to_have_text(re.compile(r"^(1 min|\d+ s) left$"))
+    card(page, question).get_by_role("button", name="Extend").click()
+    expect(card(page, question)).not_to_have_class(re.compile("urgent"))
+    expect(card(page, question).locator("[data-left]")).to_have_text(re.compile(r"^1 h \d+ min left$"))
+
+
+def test_two_people_agree(
+    browser: Browser, queue: Callable[..., Page], site: str, person: Callable[..., User], ask: Callable[..., Approval]
+) -> None:
+    question = ask(needed=2)
+    page = queue()
+    in_view(page, question).get_by_role("button", name="Approve once").click()
+    expect(card(page, question)).to_contain_text("1 of 2 people agreed")
+    assert status_of(question) == "pending"
+    approvals.resolve(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+    expect(card(page, question)).to_contain_text("cleo approved it once")
+
+
+def test_an_operator_lets_the_agent_ask(page: Page, site: str, person: Callable[..., User]) -> None:
+    sign_in(page, site, person("Operator", name="olga"))
+    page.goto(f"{site}/approvals/")
+    page.get_by_role("button", name="Let agent main ask").click()
+    expect(page.get_by_text("Agent main may ask now.")).to_be_visible()
+    expect(page.locator("#let-ask")).to_have_count(0)
+    assert ExecRule.objects.get().ask == "on-miss"
+
+
+def test_a_command_is_judged_while_one_types(queue: Callable[..., Page]) -> None:
+    page = queue("/approvals/try/")
+    page.get_by_label("Security").select_option("allowlist")
+    page.get_by_label("Command line").press_sequentially("ls -la")
+    expect(page.locator("#verdict")).to_contain_text("Somebody would be asked")
+    expect(page.locator("#verdict .part.program")).to_have_text("ls")
+    page.get_by_label("Allowed programs, one a line").fill("ls")
+    expect(page.locator("#verdict")).to_contain_text("It would run")
+    page.get_by_label("Command line").fill("ls $(id)")
+    expect(page.locator("#verdict")).to_contain_text("Somebody would be asked")
+
+
+# In the conversation
+
+
+@pytest.fixture
+def talk(page: Page, gateway: FakeGateway, site: str) -> Callable[[User], Page]:
+    def opened(user: User) -> Page:
+        sign_in(page, site, user)
+        return open_page(page, site)
+
+    return opened
+
+
+def wait_for_people(gateway: FakeGateway, question: Approval) -> None:
+    begin(gateway)
+    told = {"id": str(question.pk), "expiresAt": clock.to_ms(question.expires_at), "needed": 1}
+    arguments = {"command": question.plan["line"]}
+    gateway.tell("r1", "tool", phase="waiting", name="exec", toolCallId="c1", args=arguments, approval=told)
+
+
+def decide(gateway: FakeGateway, **how: Any) -> None:
+    gateway.tell("r1", "tool", phase="decided", name="exec", toolCallId="c1", approval=how)
+
+
+def test_an_approver_answers_in_the_conversation(
+    talk: Callable[[User], Page], gateway: FakeGateway, ben: User, ask: Callable[..., Approval]
+) -> None:
+    question = ask("git status --short")
+    page = talk(ben)
+    wait_for_people(gateway, question)
+    tool = page.locator(".tool")
+    expect(tool.locator(".status")).to_have_text("waiting")
+    expect(tool.locator(".approval .part.program")).to_have_text("git")
+    tool.get_by_role("button", name="Approve once").click()
+    expect(tool.locator(".approval")).to_contain_text("ben approved it once")
+    assert status_of(question) == "approved"
+    decide(gateway, id=str(question.pk), status="approved", decision="allow-once", by="ben", reason="")
+    gateway.tell("r1", "tool", phase="start", name="exec", toolCallId="c1", args={"command": "git status --short"})
+    expect(tool.locator(".status")).to_have_text("running")
+    expect(tool.locator(".approval")).to_contain_text("ben approved it once")
+
+
+def test_who_may_not_approve_sees_that_it_waits_and_may_drop_it(
+    talk: Callable[[User], Page], gateway: FakeGateway, ada: User, ask: Callable[..., Approval]
+) -> None:
+    question = ask()
+    page = talk(ada)
+    wait_for_people(gateway, question)
+    tool = page.locator(".tool")
+    expect(tool.locator(".approval")).to_contain_text(re.compile(r"Waiting for an approver · 22 h \d+ min left"))
+    expect(tool.get_by_role("button", name="Approve once")).to_have_count(0)
+    tool.get_by_role("button", name="Drop this command and go on").click()
+    expect(tool.locator(".approval")).to_contain_text("ada dropped it")
+    assert status_of(question) == "denied"
+
+
+def test_a_denial_by_somebody_else_is_told_where_it_was_asked(
+    talk: Callable[[User], Page], gateway: FakeGateway, ada: User, ask: Callable[..., Approval]
+) -> None:
+    question = ask()
+    page = talk(ada)
+    wait_for_people(gateway, question)
+    expect(page.locator(".approval")).to_contain_text("Waiting for an approver")
+    decide(gateway, id=str(question.pk), status="denied", decision="deny", by="ben", reason="<b>Use a branch</b>")
+    expect(page.locator(".approval")).to_contain_text(re.compile(r"ben denied it .*<b>Use a branch</b>"))
+    expect(page.locator(".approval form")).to_have_count(0)
+
+
+def test_an_open_question_and_an_answered_one_survive_loading_the_page_again(
+    page: Page, gateway: FakeGateway, site: str, ben: User, ask: Callable[..., Approval]
+) -> None:
+    question = ask("make test")
+    calls = [{"type": "toolCall", "id": f"c{n}", "name": "exec", "arguments": {"command": "x"}} for n in (1, 2)]
+    told = {
+        "c1": {
+            "id": "0",
+            "status": "used",
+            "expiresAt": 1,
+            "needed": 1,
+            "decision": "allow-for",
+            "by": "cleo",
+            "reason": "",
+            "decidedAt": 1,
+        },
+        "c2": {"id": str(question.pk), "status": "pending", "expiresAt": 1, "needed": 1},
+    }
+    messages = [stored_message("user", "Hi", 1), {**stored_message("assistant", "", 1), "content": calls, "approvals": told}]
+    active = {
+        "runId": "r1",
+        "status": "waiting",
+        "waitingFor": "approval",
+        "seq": 3,
+        "cursor": 0,
+        "messageId": None,
+        "text": "",
+        "thinking": "",
+    }
+    gateway.answers["chat.history"] = lambda params: gateway.history(messages, activeRun=active)
+    sign_in(page, site, ben)
+    open_page(page, site)
+    expect(page.locator(".tool").nth(0).locator(".approval")).to_contain_text("cleo approved it for a while")
+    expect(page.locator(".tool").nth(1).locator(".status")).to_have_text("waiting")
+    expect(page.locator(".tool").nth(1).get_by_role("button", name="Approve once")).to_be_visible()
+    expect(page.locator(".ending .note")).to_contain_text("somebody has to allow a command")
+
+
+def test_an_operator_is_led_from_a_refusal_to_letting_the_agent_ask(
+    page: Page, gateway: FakeGateway, site: str, person: Callable[..., User]
+) -> None:
+    words = (
+        "exec_denied: commands are refused: no exec rule allows commands here; an operator can let the agent ask. It did not run."
+    )
+    call = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "ls"}}
+    refused = {"verdict": {"allowed": False}, "isError": True, "toolCallId": "c1", "toolName": "exec"}
+    messages = [{**stored_message("assistant", "", 1), "content": [call]}, {**stored_message("toolResult", words, 1), **refused}]
+    gateway.answers["chat.history"] = lambda params: gateway.history(messages)
+    sign_in(page, site, person("Operator", "User", name="olga"))
+    open_page(page, site)
+    expect(page.get_by_role("link", name="Let this agent ask")).to_have_attribute("href", "/approvals/?let=main#let-ask")
+
+
+# For everybody
+
+
+@pytest.mark.parametrize("size", ["desk", "phone"])
+def test_the_pages_are_accessible_and_fit(
+    browser: Browser, site: str, person: Callable[..., User], ask: Callable[..., Approval], size: str
+) -> None:
+    ben = person("Approver", "Operator", name="ben")
+    ask(HOSTILE)
+    ask(needed=2, expires_at=clock.now() + dt.timedelta(minutes=1))
+    done = ask()
+    approvals.resolve(done.pk, by=ben, decision="allow-always")
+    context = browser.new_context(**(PHONE if size == "phone" else {}))
+    page = context.new_page()
+    sign_in(page, site, ben)
+    faults: list[str] = []
+    for address in ("/approvals/", f"/approvals/{done.pk}/", "/approvals/history/", "/approvals/grants/", "/approvals/try/"):
+        page.goto(site + address)
+        if address == "/approvals/":
+            page.locator(".question").first.locator("summary", has_text="Deny…").click()
+        axe.look(page, f"{address} on a {size}", faults)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+    context.close()
+    assert faults == []

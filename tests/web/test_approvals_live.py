@@ -1,0 +1,167 @@
+"""The whole story in browsers of two people, on a running installation: ask in the chat, decide in the queue, see it run."""
+
+import datetime as dt
+import re
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from tests.policies import policy_restored
+from tests.stack import Stack
+from tests.web.screen import PATIENCE, send
+from tools_app import policies
+from tools_app.models import Approval, ExecRule, Grant
+
+pytestmark = pytest.mark.usefixtures("database", "the_demo_agent_has_exec", "no_rules_of_others")
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    expect.set_options(timeout=PATIENCE)
+    yield
+    expect.set_options(timeout=None)
+
+
+@pytest.fixture
+def the_demo_agent_has_exec(database: None) -> Iterator[None]:
+    with policy_restored():
+        policies.save_policy(scope="agent", subject="demo", profile="coding")
+        yield
+
+
+@pytest.fixture
+def no_rules_of_others(database: None) -> Iterator[None]:
+    """Nothing is deleted beside a running installation, so each test begins without rules and grants."""
+    ExecRule.objects.all().delete()
+    Grant.objects.update(revoked_at=clock.now())
+    yield
+    ExecRule.objects.all().delete()
+
+
+@pytest.fixture
+def at_desk(browser: Browser, live: Stack) -> Iterator[Callable[[User, str], Page]]:
+    """Somebody at a browser of their own, on a page."""
+    opened = []
+
+    def sit(user: User, address: str) -> Page:
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        opened.append(context)
+        page = context.new_page()
+        live.sign_in(page, user)
+        page.goto(live.url + address)
+        return page
+
+    yield sit
+    for context in opened:
+        context.close()
+
+
+@pytest.fixture
+def ada(person: Callable[..., User]) -> User:
+    return person(name=f"ada-{uuid.uuid4().hex[:6]}")
+
+
+@pytest.fixture
+def ben(person: Callable[..., User]) -> User:
+    return person("Approver", name=f"ben-{uuid.uuid4().hex[:6]}")
+
+
+@pytest.fixture
+def in_chat(at_desk: Callable[[User, str], Page], ada: User) -> Page:
+    page = at_desk(ada, f"/#agent:demo:{uuid.uuid4().hex[:8]}")
+    expect(page.locator("#connection")).to_have_text("Connected")
+    return page
+
+
+def let_demo_ask(**more: object) -> None:
+    ExecRule.objects.create(scope="agent", subject="demo", security="allowlist", ask="on-miss", **more)
+
+
+def question_of(user: User) -> Approval:
+    return Approval.objects.get(requester=user, status="pending")
+
+
+def test_a_command_is_refused_then_asked_about_approved_and_run(
+    at_desk: Callable[[User, str], Page], in_chat: Page, ben: User, person: Callable[..., User]
+) -> None:
+    send(in_chat, "run ls -la")
+    expect(in_chat.locator(".tool .why")).to_contain_text("an operator can let the agent ask")
+    olga = at_desk(person("Operator", name=f"olga-{uuid.uuid4().hex[:6]}"), "/approvals/?let=demo")
+    olga.get_by_role("button", name="Let agent demo ask").click()
+    expect(olga.get_by_text("Agent demo may ask now.")).to_be_visible()
+
+    queue = at_desk(ben, "/approvals/")
+    expect(queue.locator("#queue-state")).to_contain_text("live")
+    send(in_chat, "run ls -la")
+    waiting = in_chat.locator(".tool").last
+    expect(waiting.locator(".approval")).to_contain_text("Waiting for an approver")
+    expect(in_chat.locator("#sessions [data-mark=waiting] .mark")).to_contain_text("Needs approval")
+    in_chat.reload()
+    expect(waiting.locator(".approval")).to_contain_text("Waiting for an approver")
+    card = queue.locator(".question[data-status=pending]").last
+    expect(card.locator(".part.program")).to_have_text("ls")
+    expect(card).to_contain_text("ls -la")
+    card.locator(".command").scroll_into_view_if_needed()
+    card.get_by_role("button", name="Approve once").click()
+    expect(waiting.locator(".approval")).to_contain_text(f"{ben.username} approved it once")
+    expect(waiting).to_have_attribute("data-status", "done")
+    waiting.locator("summary").first.click()
+    expect(waiting.locator(".result pre")).to_contain_text("total")
+    in_chat.reload()
+    expect(waiting.locator(".approval")).to_contain_text(f"{ben.username} approved it once")
+
+
+def test_a_denial_reaches_the_model_with_its_reason(
+    at_desk: Callable[[User, str], Page], in_chat: Page, ada: User, ben: User
+) -> None:
+    let_demo_ask()
+    send(in_chat, "run ls -la")
+    expect(in_chat.locator(".tool .approval")).to_contain_text("Waiting for an approver")
+    page = at_desk(ben, f"/approvals/{question_of(ada).pk}/")
+    page.locator("summary", has_text="Deny…").click()
+    page.get_by_label("Reason, told to the agent").fill("Not on a Friday")
+    page.get_by_role("button", name="Deny", exact=True).click()
+    expect(in_chat.locator(".tool .approval")).to_contain_text(re.compile(rf"{ben.username} denied it .*Not on a Friday"))
+    expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("Not on a Friday")
+
+
+def test_who_may_approve_does_it_in_the_chat_and_the_queue_of_another_hears_of_it(
+    at_desk: Callable[[User, str], Page], ben: User, person: Callable[..., User]
+) -> None:
+    let_demo_ask()
+    both = person("User", "Approver", name=f"both-{uuid.uuid4().hex[:6]}")
+    queue = at_desk(ben, "/approvals/")
+    chat = at_desk(both, f"/#agent:demo:{uuid.uuid4().hex[:8]}")
+    expect(chat.locator("#connection")).to_have_text("Connected")
+    send(chat, "run ls -la")
+    expect(queue.locator("article.question", has_text=both.username)).to_be_visible()
+    chat.locator(".tool .approval").get_by_role("button", name="Approve once").click()
+    expect(chat.locator(".tool")).to_have_attribute("data-status", "done")
+    expect(queue.locator("article.question", has_text=both.username)).to_contain_text(f"{both.username} approved it once")
+
+
+def test_a_question_that_nobody_answers_expires_before_everybodys_eyes(
+    at_desk: Callable[[User, str], Page], in_chat: Page, ada: User, ben: User
+) -> None:
+    let_demo_ask()
+    send(in_chat, "run ls -la")
+    expect(in_chat.locator(".tool .approval")).to_contain_text("Waiting for an approver")
+    question = question_of(ada)
+    page = at_desk(ben, f"/approvals/{question.pk}/")
+    Approval.objects.filter(pk=question.pk).update(expires_at=clock.now() + dt.timedelta(seconds=1))
+    expect(in_chat.locator(".tool .approval")).to_contain_text("Nobody answered in time")
+    expect(page.locator(".question")).to_contain_text("Nobody answered in time")
+    expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("nobody approved the command in time")
+
+
+def test_a_command_that_is_not_wanted_any_more_is_dropped_and_the_agent_goes_on(in_chat: Page) -> None:
+    let_demo_ask()
+    send(in_chat, "run ls -la")
+    in_chat.get_by_role("button", name="Drop this command and go on").click()
+    expect(in_chat.locator(".tool .approval")).to_contain_text("dropped it")
+    expect(in_chat.locator("#stop")).to_be_hidden()

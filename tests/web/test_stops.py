@@ -1,0 +1,157 @@
+"""The red button and the banner: who gets them, what they say, and the whole story in a browser beside a running installation."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Page, expect
+
+from agents.models import Agent
+from clawsite.accounts.models import User
+from sessions_app import freezes, runs
+from sessions_app.models import Freeze, Run, Session
+from sessions_app.sessions import ensure_session
+from tests.stack import Stack
+from tests.web.screen import PATIENCE, answers, open_page, send
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture
+def operator(person: Callable[..., User]) -> User:
+    return staff(person("Operator", "User", name="olga"))
+
+
+def staff(user: User) -> User:
+    user.is_staff = True
+    user.save()
+    return user
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_stopped(database: None) -> Iterator[None]:
+    yield
+    Freeze.objects.all().delete()
+
+
+def signed_in(user: User, **options: Any) -> Client:
+    client = Client(**options)
+    client.force_login(user)
+    return client
+
+
+def stop(scope: str = "all", subject: str = "") -> Freeze:
+    return freezes.freeze(scope, subject, reason="it <b>deletes</b> files", by=None, by_name="host")[0]
+
+
+def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
+    client = signed_in(operator)
+    answer = client.post("/stops/stop/", {"scope": "all", "reason": "it deletes files", "next": "/admin/"})
+    assert (answer.status_code, answer["Location"]) == (302, "/admin/")
+    (made,) = freezes.active()
+    assert (made.scope, made.by, made.reason) == ("all", operator, "it deletes files")
+    page = client.get("/stops/").content.decode()
+    assert f'id="stop-{made.pk}"' in page
+    assert "it deletes files" in page
+    assert 'value="all"' in page
+    client.post("/stops/resume/", {"scope": "all", "reason": "it was the test data"})
+    assert freezes.active() == []
+    assert "it was the test data" in client.get("/stops/").content.decode()
+
+
+@pytest.mark.parametrize("address", ["/stops/stop/", "/stops/resume/"])
+def test_nothing_happens_without_a_reason_a_token_of_the_form_or_the_right(operator: User, user: User, address: str) -> None:
+    if address.endswith("resume/"):
+        stop()
+    before = [each.pk for each in freezes.active()]
+    wish = {"scope": "all", "reason": "because"}
+    assert signed_in(operator).post(address, {**wish, "reason": " "}).status_code == 302
+    assert signed_in(operator, enforce_csrf_checks=True).post(address, wish).status_code == 403
+    assert signed_in(user).post(address, wish).status_code == 403
+    assert Client().post(address, wish)["Location"].startswith("/sign-in/")
+    assert signed_in(operator).get(address).status_code == 405
+    assert [each.pk for each in freezes.active()] == before
+
+
+def test_only_operators_open_the_page(user: User) -> None:
+    assert signed_in(user).get("/stops/").status_code == 403
+    assert Client().get("/stops/").status_code == 302
+
+
+@pytest.mark.parametrize("elsewhere", ["https://example.com/", "//example.com/", "javascript:alert(1)"])
+def test_the_way_back_leads_to_pages_of_ours_only(operator: User, elsewhere: str) -> None:
+    answer = signed_in(operator).post("/stops/stop/", {"scope": "all", "reason": "x", "next": elsewhere})
+    assert answer["Location"] == "/stops/"
+
+
+def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator: User, person: Callable[..., User]) -> None:
+    client = signed_in(operator)
+    page = client.get("/admin/").content.decode()
+    assert "Stop everything" in page
+    assert "stopped-now" not in page
+    made = stop()
+    page = client.get("/admin/").content.decode()
+    assert "Everything is stopped, by host, since" in page
+    assert "it &lt;b&gt;deletes&lt;/b&gt; files" in page
+    assert f'href="/stops/#stop-{made.pk}"' in page
+    (told,) = json.loads(client.get("/admin/dashboard/live/").content)["stopped"]
+    assert (told["words"].startswith("Everything is stopped, by host"), told["href"]) == (True, f"/stops/#stop-{made.pk}")
+    auditor = signed_in(staff(person("Auditor"))).get("/admin/").content.decode()
+    assert "Everything is stopped, by host" in auditor
+    assert "Resume…" not in auditor
+    assert "Stop everything" not in auditor
+
+
+def test_an_agent_has_the_button_on_its_page_in_the_admin(operator: User) -> None:
+    agent = Agent.objects.get(slug="main")
+    page = signed_in(operator).get(f"/admin/agents/agent/{agent.pk}/change/").content.decode()
+    assert "Stop agent main" in page
+    assert '<input type="hidden" name="scope" value="agent"><input type="hidden" name="subject" value="main">' in page
+    assert "css/stops.css" in page
+    assert "Stop agent" not in signed_in(operator).get("/admin/agents/agent/add/").content.decode()
+
+
+def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
+    operator: User, user: User, session_of: Callable[..., Session]
+) -> None:
+    accepted = runs.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
+    address = f"/runs/{accepted.pk}/"
+    assert "Stop this run" in signed_in(operator).get(address).content.decode()
+    signed_in(operator).post("/stops/stop/", {"scope": "run", "subject": str(accepted.pk), "reason": "in circles"})
+    page = signed_in(user).get(address).content.decode()
+    assert f"Run {accepted.pk} is stopped, by olga, since" in page
+    assert "Stop this run" not in page
+    assert "Resume…" not in page
+    assert "Resume…" in signed_in(operator).get(address).content.decode()
+
+
+def test_the_whole_story_in_a_browser(page: Page, live: Stack, operator: User) -> None:
+    """A run is under way; the button on the dashboard stops it; the chat says why; resuming brings the whole answer."""
+    live.sign_in(page, operator)
+    key = "agent:main:halted"
+    open_page(page, f"{live.url}/#{key.replace(':', '%3A')}")
+    send(page, "[[tokens=12 hang_after=4 times=1 tag=story]]")
+    expect(answers(page)).to_contain_text("w3", timeout=PATIENCE)
+    board = page.context.new_page()
+    board.goto(f"{live.url}/admin/")
+    board.get_by_text("Stop everything", exact=True).click()
+    board.get_by_label("Why? People who wait will read it.").fill("it <b>deletes</b> files")
+    board.get_by_role("button", name="Stop now").click()
+    expect(board.locator(".stopped-now")).to_contain_text("Everything is stopped, by olga", timeout=PATIENCE)
+    expect(page.locator("#halted")).to_contain_text("it <b>deletes</b> files", timeout=PATIENCE)
+    expect(page.locator("#halted")).to_contain_text("Stopped by olga")
+    expect(page.locator(".ending .note")).to_have_text("Waiting: an operator stopped it until further notice", timeout=PATIENCE)
+    expect(answers(page)).to_have_count(0)
+    assert Run.objects.get(session=ensure_session(operator, key)).reason == "frozen"
+    page.reload()
+    expect(page.locator("#halted")).to_contain_text("Stopped by olga", timeout=PATIENCE)
+    page.locator("#halted a").click()
+    page.get_by_label("Why may it go on?").fill("it was the test data")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_text("Nothing is stopped.")).to_be_visible(timeout=PATIENCE)
+    expect(board.locator(".stopped-now")).to_have_count(0, timeout=PATIENCE)
+    open_page(page, f"{live.url}/#{key.replace(':', '%3A')}")
+    expect(answers(page)).to_contain_text("w11", timeout=PATIENCE)
+    expect(page.locator("#halted")).to_be_hidden()
