@@ -15,7 +15,7 @@ from clawsite.accounts import tokens
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
 from clawsite.infra import clock
 from sessions_app import runs
-from sessions_app.models import Outbox, Run
+from sessions_app.models import Freeze, Outbox, Run
 from sessions_app.sessions import ensure_session
 from tests.approvals import answered
 from tools_app import policies, policy_tests
@@ -104,6 +104,9 @@ def rows_of_everything(root: User) -> Iterator[None]:
     tokens.issue_token(root, "laptop", ["operator.read"])
     runs.accept_run(user=root, session=ensure_session(root, "agent:main:hanging"), run_id="hanging", prompt="[[hang]]")
     answered(root, root, run.session, run, 0)
+    Freeze.objects.create(
+        scope="agent", subject="demo", reason="it wrote too much", by=root, by_name="ada", at=clock.now(), lifted_at=clock.now()
+    )
     guests = Group.objects.create(name="Guests")
     policies.save_policy(scope="agent", subject="demo", deny=["exec"])
     test = policy_tests.save_test(name="demo never runs a command", expected="never", agent="demo", tool="exec")
@@ -112,7 +115,7 @@ def rows_of_everything(root: User) -> Iterator[None]:
     known = {"package": "clawsite-acme", "version": "1.0", "tools": ["acme_post"], "seen_at": clock.now()}
     plugins = [Plugin.objects.create(name=f"acme{n}", enabled=bool(n), **known) for n in range(2)]
     yield
-    for model in (ApprovalVote, Grant, Approval, Command, ExecRule):
+    for model in (ApprovalVote, Grant, Approval, Command, ExecRule, Freeze):
         model.objects.all().delete()
     for row in (*servers, *plugins):
         row.delete()

@@ -23,13 +23,13 @@ from clawsite.accounts import tokens
 from clawsite.accounts.models import BrowserSession, FailedSignIns, KnownAddress, User
 from clawsite.infra import clock
 from sessions_app import runs
-from sessions_app.models import Attachment, Outbox, Run, Session, ToolCall
+from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCall
 from sessions_app.sessions import ensure_session
 from tests.stack import Stack
 from tests.web.furnished import PATIENCE, open_all, open_chat, patient
 from tests.web.hostile import AWAY, BAD, FAMILIES, STARTS_A_FENCE, STRINGS, Watch
 from tests.web.screen import answers, send
-from tools_app.models import McpServer, Plugin, PolicyTest
+from tools_app.models import Grant, McpServer, Plugin, PolicyTest
 
 ALL = "\n\n".join(STRINGS)
 TYPED = "\n\n".join(text for text in STRINGS if not text.startswith(STARTS_A_FENCE))  # shown as typed; with a fence, rendered
@@ -270,8 +270,12 @@ def rows(root: User) -> Iterator[None]:
     plugin = Plugin.objects.create(
         name=nasty[:64], package=nasty, version=nasty[:60], tools=[nasty], error=ALL, seen_at=clock.now()
     )
+    grant = Grant.objects.create(scope="agent", subject=nasty[:60], line=ALL, note=nasty[:300], created_at=clock.now())
+    stop = Freeze.objects.create(
+        scope="agent", subject="gone", reason=nasty[:500], by_name=nasty[:150], at=clock.now(), lifted_at=clock.now()
+    )
     yield
-    for each in (server, plugin, test):
+    for each in (server, plugin, test, grant, stop):
         each.delete()
     Group.objects.filter(name=nasty).delete()
 
