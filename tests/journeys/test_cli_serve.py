@@ -103,6 +103,10 @@ def test_the_first_start_prepares_and_tells_how_to_sign_in_and_go_on(served: Ser
     assert str(served.home) in text
     assert "Ctrl-C" in text
     assert "\x1b" not in text
+    for _ in range(300):  # the worker first tries what its sandbox holds
+        if served.health()["workers"]:
+            break
+        time.sleep(0.1)
     assert served.health()["workers"] == 1
 
 
