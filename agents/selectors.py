@@ -3,10 +3,12 @@
 import os
 
 from django.conf import settings
+from django.db.models import Exists
 
 from agents.models import MAIN, Agent
 from agents.providers.catalog import default_model
 from clawsite.infra.errors import NotFound
+from tools_app.models import ExecRule
 
 MOST_NAMED = 20  # agents in an error message
 
@@ -18,7 +20,7 @@ def list_agents() -> list[Agent]:
 
 def find_agent(slug: str) -> Agent:
     """The agent of that id; NotFound names those there are."""
-    agent = Agent.objects.filter(slug=slug, enabled=True).first()
+    agent = Agent.objects.annotate(any_exec_rules=Exists(ExecRule.objects.all())).filter(slug=slug, enabled=True).first()
     if agent is None:
         names = [other.slug for other in list_agents()]
         there = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
