@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from clawsite.accounts import admin_access  # noqa: F401  # tokens, browsers and the like, which register themselves
 from clawsite.accounts.groups import APPROVER, AUDITOR, GATEWAY_PERMISSIONS, OPERATOR, USER
 from clawsite.accounts.models import AccessToken, BrowserSession, User
+from clawsite.accounts.named_groups import rows_that_name
 from clawsite.infra.admin_actions import Outlook, confirmed
 from clawsite.infra.admin_base import Around, ClawAdmin
 
@@ -32,7 +33,7 @@ WHAT_GROUPS_MAY = {
     USER: _("chat with agents, in conversations of one's own"),
     OPERATOR: _("run the installation in this admin, if “Staff status” is ticked too; not chat"),
     APPROVER: _("approve or deny what agents want to run"),
-    AUDITOR: _("read everybody's conversations, and look at everything in this admin if “Staff status” is ticked too"),
+    AUDITOR: _("read everybody's conversations; with “Staff status” also the audit log and everything else in this admin"),
 }
 
 # Of Django's permissions on a table, by the first word of their code name.
@@ -220,3 +221,9 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
         return super().has_delete_permission(request, obj) and (obj is None or obj.name not in GATEWAY_PERMISSIONS)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """The confirmation lists what names the group, and offers no deletion then."""
+        nested, counts, missing, protected = super().get_deleted_objects(objs, request)
+        names = [f"{row._meta.verbose_name} {row}" for group in objs for row in rows_that_name(group)]
+        return nested, counts, missing, [*protected, *names]

@@ -13,14 +13,15 @@ from django.utils.translation import ngettext
 
 from clawsite.accounts.groups import SCOPES
 from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User, default_expiry
-from clawsite.accounts.tokens import issue_token, revoke_token
+from clawsite.accounts.tokens import checked_limits, issue_token, limit_token, revoke_token
 from clawsite.infra.admin_actions import Outlook, confirmed
 from clawsite.infra.admin_base import ClawAdmin, ReadOnlyAdmin
 from clawsite.infra.admin_display import link_column
+from clawsite.infra.errors import InvalidRequest
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
     from django.contrib.admin import RelatedFieldListFilter as OneOfMany
-    from django.forms import CheckboxSelectMultiple, TextInput
+    from django.forms import CheckboxSelectMultiple, Textarea, TextInput
     from django.forms import SplitDateTimeWidget as DateTimeWidget
 
     NewTokenModelForm = forms.ModelForm[AccessToken]
@@ -28,12 +29,50 @@ else:
     from unfold.contrib.filters.admin import AutocompleteSelectFilter as OneOfMany
     from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget as CheckboxSelectMultiple
     from unfold.widgets import UnfoldAdminSplitDateTimeWidget as DateTimeWidget
+    from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
     from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
 
     NewTokenModelForm = forms.ModelForm
 
 
-class NewTokenForm(NewTokenModelForm):
+class ToolLimitsForm(NewTokenModelForm):
+    allow_tools = forms.CharField(
+        label=_("Only these tools"),
+        required=False,
+        widget=Textarea(attrs={"rows": 3}),
+        help_text=_(
+            "One a line: a tool, `group:fs`, `sessions_*`. Runs started with the token use no others; empty does not limit."
+        ),
+    )
+    deny_tools = forms.CharField(
+        label=_("Not these tools"),
+        required=False,
+        widget=Textarea(attrs={"rows": 3}),
+        help_text=_("One a line: `exec`, `group:runtime`. Stronger than anything that is allowed."),
+    )
+
+    class Meta:
+        model = AccessToken
+        fields: tuple[str, ...] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial.update({f"{name}_tools": "\n".join(entries) for name, entries in self.instance.tools.items()})
+
+    @property
+    def limits(self) -> dict[str, list[str]]:
+        return {name: self.cleaned_data[name].replace(",", " ").split() for name in ("allow_tools", "deny_tools")}
+
+    def clean(self) -> dict[str, Any] | None:
+        try:
+            checked_limits(**self.limits)
+        except InvalidRequest as error:
+            raise forms.ValidationError(error.message) from error
+        return super().clean()
+
+
+class NewTokenForm(ToolLimitsForm):
     name = forms.CharField(label=_("Name"), max_length=100, widget=TextInput, help_text=_("Which program will use it"))
     scopes = forms.MultipleChoiceField(
         label=_("Scopes"), choices=[(scope, scope) for scope in sorted(SCOPES)], widget=CheckboxSelectMultiple
@@ -42,7 +81,7 @@ class NewTokenForm(NewTokenModelForm):
 
     class Meta:
         model = AccessToken
-        fields = ("name", "scopes", "expires_at")
+        fields = ("name", "scopes", "expires_at")  # and the limits, which are fields of the form
 
 
 def _revocation(request: HttpRequest, token: AccessToken) -> Outlook:
@@ -53,47 +92,65 @@ def _revocation(request: HttpRequest, token: AccessToken) -> Outlook:
     return Outlook(_("stops working at once; programs of %(user)s that use it are cut off") % {"user": token.user})
 
 
+LIMITS = ("allow_tools", "deny_tools")
+
+
 @admin.register(AccessToken)
 class AccessTokenAdmin(ClawAdmin):
     """Tokens are made for oneself only: a token for somebody else would be a way to act in their name."""
 
     audited_as = ""  # by tokens
-    list_display = ("name", link_column("user", _("user")), "prefix", "state", "scope_list", "expires_at", "last_used_at")
+    list_display = (
+        "name",
+        link_column("user", _("user")),
+        "prefix",
+        "state",
+        "scope_list",
+        "made_with",
+        "expires_at",
+        "last_used_at",
+    )
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), "expires_at", ("user", OneOfMany))
     list_filter_submit = True
     search_fields = ("name", "prefix", "user__username")
-    list_select_related = ("user",)
+    list_select_related = ("user", "made_with")
     date_hierarchy = "created_at"
-    fields = ("name", "user", "prefix", "scopes", "created_at", "expires_at", "last_used_at", "revoked_at")
+    fields = ("name", "user", "prefix", "scopes", "made_with", "created_at", "expires_at", "last_used_at", "revoked_at")
     actions = ("revoke",)
 
     @admin.display(description=_("state"))
     def state(self, token: AccessToken) -> Any:
         if token.revoked_at:
             return "revoked", _("revoked")
-        return ("expired", _("expired")) if token.expires_at <= timezone.now() else ("valid", _("valid"))
+        if token.expires_at <= timezone.now():
+            return "expired", _("expired")
+        return ("ended", _("ended with the one it was made with")) if token.has_ended else ("valid", _("valid"))
 
-    state.label = {"valid": "success", "expired": "warning", "revoked": "danger"}  # type: ignore[attr-defined]  # unfold's
+    state.label = {"valid": "success", "expired": "warning", "ended": "warning", "revoked": "danger"}  # type: ignore[attr-defined]  # unfold's
 
     @admin.display(description=_("scopes"))
     def scope_list(self, token: AccessToken) -> str:
         return ", ".join(scope.removeprefix("operator.") for scope in token.scopes) or "–"
 
     def get_form(self, request: HttpRequest, obj: AccessToken | None = None, change: bool = False, **kwargs: Any) -> Any:
-        return NewTokenForm if obj is None else super().get_form(request, obj, change, **kwargs)
+        return NewTokenForm if obj is None else ToolLimitsForm
 
     def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> Any:
-        return NewTokenForm.Meta.fields if obj is None else self.fields
+        return (*(NewTokenForm.Meta.fields if obj is None else self.fields), *LIMITS)
 
-    def has_change_permission(self, request: HttpRequest, obj: AccessToken | None = None) -> bool:
-        return False
+    def get_readonly_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> Any:
+        return () if obj is None else self.fields
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("accounts.delete_accesstoken")
 
     def save_model(self, request: HttpRequest, obj: AccessToken, form: forms.Form, change: bool) -> None:
+        if change:
+            limit_token(obj, **form.limits)  # type: ignore[attr-defined]  # a ToolLimitsForm
+            return
         chosen, user = form.cleaned_data, User.objects.get(username=request.user.get_username())
-        token, secret = issue_token(user, chosen["name"], chosen["scopes"], chosen["expires_at"])
+        limits = form.limits  # type: ignore[attr-defined]  # as above
+        token, secret = issue_token(user, chosen["name"], chosen["scopes"], chosen["expires_at"], **limits)
         obj.__dict__.update(token.__dict__)
         request.issued_secret = secret  # type: ignore[attr-defined]  # for the one answer that shows it
 

@@ -63,7 +63,7 @@ def _failed(credentials: dict[str, Any], request: HttpRequest | None = None, **_
 def _from(request: HttpRequest | None) -> dict[str, str]:
     if request is None:
         return {}
-    address = throttle.client_address(request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""))
+    address = throttle.address_of(request)
     return {"address": address, "browser": request.META.get("HTTP_USER_AGENT", "")[:300]}
 
 

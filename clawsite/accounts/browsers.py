@@ -80,5 +80,5 @@ def _signed_in(request: HttpRequest, user: User, **_signal: Any) -> None:
 
 
 def _looks_of(request: HttpRequest) -> dict[str, str]:
-    address = throttle.client_address(request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""))
+    address = throttle.address_of(request)
     return {"address": address, "user_agent": request.META.get("HTTP_USER_AGENT", "")[:300]}

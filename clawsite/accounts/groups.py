@@ -29,14 +29,14 @@ AUDITOR = "Auditor"
 
 # Approving is nobody's by-product: an operator who should also approve is put in both groups.
 GATEWAY_PERMISSIONS = {
-    OPERATOR: ("administer_gateway", "pair_devices"),
+    OPERATOR: ("administer_gateway", "pair_devices", "manage_any_device"),
     APPROVER: ("approve_commands",),
     USER: ("use_gateway",),
     AUDITOR: ("view_any_session",),
 }
 
 # Running the installation does not need reading what people write: that is the auditor's.
-WORDS = Q(content_type__app_label="sessions_app", content_type__model__in=["transcriptentry", "event", "outbox"])
+WORDS = Q(content_type__app_label="sessions_app", content_type__model__in=["transcriptentry", "event", "outbox", "systemevent"])
 WORDS |= Q(content_type__app_label="tools_app", content_type__model__in=["commandinput", "commandoutput"])
 
 # What happened is not edited, by nobody: questions and votes are answered by people who may approve, commands are made by workers.
@@ -44,6 +44,10 @@ WORDS |= Q(content_type__app_label="tools_app", content_type__model__in=["comman
 HAPPENED = Q(content_type__app_label="tools_app", content_type__model__in=["approval", "approvalvote", "command"])
 HAPPENED &= ~Q(codename__startswith="view_")
 HAPPENED |= Q(content_type__app_label="tools_app", codename="delete_grant")
+HAPPENED |= Q(content_type__app_label="gateway", content_type__model="hookdelivery") & ~Q(codename__startswith="view_")
+# Devices are paired, revoked and invoked by services, which record it; no form writes their rows.
+DEVICES = Q(content_type__model__in=["device", "devicetoken", "pairingrequest", "nodeinvocation"])
+HAPPENED |= Q(content_type__app_label="gateway") & DEVICES & ~Q(codename__startswith="view_")
 
 # Those whose doing is recorded do not look over the record.
 AUDIT = Q(content_type__app_label="infra", content_type__model="auditentry")

@@ -4,10 +4,11 @@ The tables only. Scopes come from `groups`, tokens from `tokens`, browsers from 
 """
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
-from django.db.models import UniqueConstraint
+from django.db.models import Q, UniqueConstraint
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -36,6 +37,9 @@ class User(AbstractUser):
         _("service account"), default=False, editable=False, help_text=_("Owns the sessions of a program; has no password.")
     )
 
+    # Not a column: what the access token allows of the agents' tools with which somebody has come. Runs take it along.
+    key_limits: dict[str, Any] | None = None
+
     class Meta(AbstractUser.Meta):
         permissions = [
             ("use_gateway", _("Can chat with agents")),
@@ -43,6 +47,7 @@ class User(AbstractUser):
             ("approve_commands", _("Can approve or deny commands")),
             ("administer_gateway", _("Can administer the gateway")),
             ("pair_devices", _("Can pair devices")),
+            ("manage_any_device", _("Can manage everybody's devices")),
         ]
 
     def get_full_name(self) -> str:
@@ -52,8 +57,20 @@ class User(AbstractUser):
         return self.get_full_name()
 
 
+def still_good(at: str = "") -> Q:
+    """Of access tokens, or of rows that name one at this place: neither it nor the one it was made with has ended."""
+    own, first = (
+        Q(**{f"{place}revoked_at__isnull": True, f"{place}expires_at__gt": timezone.now()}) for place in (at, f"{at}made_with__")
+    )
+    return own & (Q(**{f"{at}made_with__isnull": True}) | first)
+
+
 class AccessToken(models.Model):
-    """A key for programs. Only its digest is stored, so the secret can be shown once and never again."""
+    """A key for programs. Only its digest is stored, so the secret can be shown once and never again.
+
+    One that was made with another has never more than that one has now, and ends with it. It makes none itself, so there are no
+    longer chains.
+    """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="access_tokens", verbose_name=_("user"))
     name = models.CharField(_("name"), max_length=100)
@@ -62,10 +79,28 @@ class AccessToken(models.Model):
     scopes = models.JSONField(
         _("scopes"), default=list, help_text=_("What of the account's rights the token has; empty means none")
     )
+    tools = models.JSONField(
+        _("tool limits"),
+        default=dict,
+        blank=True,
+        help_text=_(
+            "Lists `allow` and `deny` of tools for runs that are started with it; they narrow the policy and never widen it"
+        ),
+    )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), default=default_expiry)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
+    made_with = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="made",
+        verbose_name=_("made with"),
+        help_text=_("The token with which a program made this one, which ends with it"),
+    )
 
     class Meta:
         verbose_name = _("access token")
@@ -73,6 +108,45 @@ class AccessToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    @property
+    def has_ended(self) -> bool:
+        """By itself, or with the one it was made with."""
+        ended = self.revoked_at is not None or self.expires_at <= timezone.now()
+        return ended or (self.made_with is not None and self.made_with.has_ended)
+
+    def ceiling(self) -> frozenset[str]:
+        own = frozenset(self.scopes)
+        return own & self.made_with.ceiling() if self.made_with else own
+
+    def limits(self) -> dict[str, Any] | None:
+        """What it allows of the agents' tools, as runs take it along; None: it does not limit them."""
+        first = self.made_with.tools if self.made_with else {}
+        tools = _narrowed(_readable(self.tools), _readable(first)) if self.tools and first else _readable(self.tools or first)
+        return {"name": self.prefix, **tools} if self.tools or first else None
+
+    def limited_account(self) -> User:
+        """The account, with the limits of this token."""
+        self.user.key_limits = self.limits()
+        return self.user
+
+
+def _narrowed(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[str, list[str]]:
+    """What both lists leave. Entries are compared as they are written, so it may be less than that and is never more."""
+    deny = list(dict.fromkeys([*one["deny"], *other["deny"]]))
+    if not (one["allow"] and other["allow"]):
+        return {"allow": one["allow"] or other["allow"], "deny": deny}
+    allow = [entry for entry in one["allow"] if entry in other["allow"]]
+    return {"allow": allow, "deny": deny if allow else ["*"]}
+
+
+def _readable(limits: Any) -> dict[str, list[str]]:
+    """Both lists of tools. What cannot be read leaves no tool."""
+    if isinstance(limits, dict) and set(limits) <= {"allow", "deny"}:
+        lists = {name: limits.get(name, []) for name in ("allow", "deny")}
+        if all(isinstance(each, list) and all(isinstance(entry, str) for entry in each) for each in lists.values()):
+            return lists
+    return {"allow": [], "deny": ["*"]}
 
 
 class BrowserSession(models.Model):

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -30,6 +31,10 @@ KNOWN_FOR = timedelta(days=30)
 def client_address(peer: str, forwarded_for: str = "") -> str:
     """The address a request counts for; X-Forwarded-For is believed only as far as CLAWSITE_TRUSTED_PROXIES says."""
     return addresses.of_client(peer, forwarded_for, settings.TRUSTED_PROXIES)
+
+
+def address_of(request: HttpRequest) -> str:
+    return client_address(request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", ""))
 
 
 def check(address: str, account: str = "") -> None:

@@ -6,6 +6,7 @@ Finding an account only reads: that a token was used is written down by `note_us
 
 import hmac
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -21,10 +22,12 @@ from clawsite.accounts import announce
 from clawsite.accounts.groups import READ, SCOPES, WRITE, scopes_of
 from clawsite.accounts.models import AccessToken, User
 from clawsite.infra import audit
-from clawsite.infra.errors import InvalidRequest, Unavailable
+from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
 
 # Programs on the host: they may chat and read. Approving, policy and accounts stay with people.
 GATEWAY_SCOPES = frozenset({READ, WRITE})
+MOST_ENTRIES = 500  # of a list of tools
+LONGEST_ENTRY = 128
 GATEWAY = "gateway"  # the service account of the gateway token
 USED_AT_MOST_EVERY = timedelta(minutes=1)  # a row per request would make every read a write
 
@@ -40,26 +43,69 @@ class Principal:
     unnoted: bool = False  # its use has not been written down for a while: call `note_use`
 
 
-def issue_token(user: User, name: str, scopes: list[str], expires_at: datetime | None = None) -> tuple[AccessToken, str]:
-    """Make a token and say its secret, once. Asking for more than the account has yields what it has."""
+def issue_token(
+    user: User,
+    name: str,
+    scopes: list[str],
+    expires_at: datetime | None = None,
+    *,
+    allow_tools: Sequence[str] = (),
+    deny_tools: Sequence[str] = (),
+    made_with: AccessToken | None = None,
+) -> tuple[AccessToken, str]:
+    """Make a token and say its secret, once. Asking for more than the account, or the token it is made with, has yields that."""
+    if user.key_limits:  # it would get rid of its limits that way
+        raise Forbidden("a token with tool limits cannot make other tokens; use one without, or sign in")
+    if made_with and made_with.made_with_id:
+        raise Forbidden("this token was made with another one, so it makes none; use that one, or sign in")
     if unknown := set(scopes) - SCOPES:
         raise InvalidRequest(f"unknown scope {sorted(unknown)[0]!r}; there are {', '.join(sorted(SCOPES))}")
     if expires_at is not None and expires_at <= timezone.now():
         raise InvalidRequest("the token would already have expired; choose a time to come")
     prefix = secrets.token_hex(4)
     secret = f"claw_{prefix}_{secrets.token_urlsafe(32)}"
-    token = AccessToken(user=user, name=name, prefix=prefix, digest=_digest(secret), scopes=sorted(set(scopes) & scopes_of(user)))
+    given = set(scopes) & scopes_of(user) & (made_with.ceiling() if made_with else SCOPES)
+    token = AccessToken(user=user, name=name, prefix=prefix, digest=_digest(secret), scopes=sorted(given), made_with=made_with)
+    token.tools = checked_limits(allow_tools, deny_tools)
     if expires_at is not None:
         token.expires_at = expires_at
+    if made_with:
+        token.expires_at = min(token.expires_at if expires_at else made_with.expires_at, made_with.expires_at)
     with transaction.atomic():
         token.save()
         expires = token.expires_at.isoformat(timespec="seconds")
-        audit.record("token.made", subject=_about(token), owner=user.pk, name=name, scopes=token.scopes, expires=expires)
+        told = {"tools": token.tools} if token.tools else {}
+        told |= {"made_with": made_with.prefix} if made_with else {}
+        audit.record("token.made", subject=_about(token), owner=user.pk, name=name, scopes=token.scopes, expires=expires, **told)
     return token, secret
 
 
+def limit_token(token: AccessToken, *, allow_tools: Sequence[str], deny_tools: Sequence[str]) -> None:
+    """Change which tools runs may use that are started with the token. Those that were started keep what they had."""
+    with transaction.atomic():
+        token.tools = checked_limits(allow_tools, deny_tools)
+        token.save(update_fields=["tools"])
+        audit.record("token.limited", subject=_about(token), owner=token.user_id, name=token.name, tools=token.tools)
+        announce.account_changed(token.user_id)
+
+
+def checked_limits(allow_tools: Sequence[str], deny_tools: Sequence[str]) -> dict[str, list[str]]:
+    """As they are stored: entries of the policy's language, lower case, once each. A name that nothing has matches nothing."""
+    lists = {}
+    for name, entries in (("allow", allow_tools), ("deny", deny_tools)):
+        kept = list(dict.fromkeys(entry.strip().lower() for entry in entries if entry.strip()))
+        if len(kept) > MOST_ENTRIES or any(len(entry) > LONGEST_ENTRY or "*" in entry[:-1] for entry in kept):
+            raise InvalidRequest(
+                f"the list of tools to {name} has at most {MOST_ENTRIES} entries of {LONGEST_ENTRY} characters, each a tool, "
+                "`group:fs`, or a beginning such as `sessions_*`"
+            )
+        if kept:
+            lists[name] = kept
+    return lists
+
+
 def revoke_token(token: AccessToken) -> None:
-    """End a token for good; a second time changes nothing."""
+    """End a token for good, and those that were made with it; a second time changes nothing."""
     with transaction.atomic():
         if AccessToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now()):
             audit.record("token.revoked", subject=_about(token), owner=token.user_id, name=token.name)
@@ -68,6 +114,12 @@ def revoke_token(token: AccessToken) -> None:
 
 def _about(token: AccessToken) -> tuple[str, str]:
     return "access token", str(token.pk)
+
+
+def in_header(authorization: str) -> str | None:
+    """The secret of `Authorization: Bearer …`; None where the header is missing or says something else."""
+    kind, space, secret = authorization.partition(" ")
+    return secret.strip() if space and kind.lower() == "bearer" else None
 
 
 def principal_for(secret: str) -> Principal | None:
@@ -85,15 +137,16 @@ def _principal_of_token(secret: str) -> Principal | None:
     prefix = rest.partition("_")[0]
     if head != "claw" or len(prefix) > 16:
         return None
-    token = AccessToken.objects.select_related("user").filter(prefix=prefix).first()
+    token = AccessToken.objects.select_related("user", "made_with").filter(prefix=prefix).first()
     # The prefix is public and finds the row; the digest of the whole secret decides, in constant time.
     if token is None or not hmac.compare_digest(_digest(secret), token.digest):
         return None
     now = timezone.now()
-    if token.revoked_at or token.expires_at <= now or not token.user.is_active:
+    if token.has_ended or not token.user.is_active:
         return None
     unnoted = token.last_used_at is None or token.last_used_at < now - USED_AT_MOST_EVERY
-    return Principal(token.user, frozenset(token.scopes) & scopes_of(token.user), "api-token", token.pk, unnoted)
+    user = token.limited_account()
+    return Principal(user, token.ceiling() & scopes_of(user), "api-token", token.pk, unnoted)
 
 
 def note_use(token_id: int) -> None:

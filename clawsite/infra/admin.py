@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import NoReverseMatch, URLPattern, path
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra import acting, audit, audit_export, clock, db
@@ -17,6 +18,7 @@ from clawsite.infra.admin_display import EMPTY, link_to, moment, page_link, pret
 from clawsite.infra.audit_actions import ACTIONS, words_for
 from clawsite.infra.models import AuditEntry, AuditSeal
 
+MOST_NAMED = 4  # of a list, such as the groups that somebody was put into
 READ_AT_MOST_EVERY = timedelta(minutes=10)  # an hour of reading is a handful of entries, not hundreds
 
 
@@ -31,6 +33,13 @@ class ActionFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(action=self.value()) if self.value() else queryset
+
+
+def _short(value: Any) -> str:
+    """A value of the details in a list; what has parts of its own is told on the entry's page."""
+    if isinstance(value, list) and len(value) <= MOST_NAMED and all(isinstance(each, str | int) for each in value):
+        return " ".join(map(str, value))
+    return str(value) if isinstance(value, str | int) else ""
 
 
 @admin.register(AuditEntry)
@@ -81,8 +90,12 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("details"))
     def in_short(self, entry: AuditEntry) -> str:
-        told = ", ".join(f"{name}: {value}" for name, value in entry.details.items() if isinstance(value, str | int))
-        return f"{told[:119]}…" if len(told) > 120 else told or EMPTY
+        named = {name: value for name, value in entry.details.items() if name != "plan"}  # a fingerprint: on the entry's page
+        told = ", ".join(f"{name}: {words}" for name, value in named.items() if (words := _short(value)))
+        if not told:
+            return EMPTY
+        # Codes and names, the same in every language.
+        return format_html('<span lang="en">{}</span>', f"{told[:119]}…" if len(told) > 120 else told)
 
     @admin.display(description=_("details"))
     def details_shown(self, entry: AuditEntry) -> str:

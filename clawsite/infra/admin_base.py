@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
@@ -40,7 +41,7 @@ class Page:
 
 
 # What `around` narrows lists by; and what filters and the date hierarchy add to the names of their fields.
-LINKED = {"agent", "groups", "lane", "owner", "parent", "policy_version", "run", "scope", "session", "status"}
+LINKED = {"agent", "device", "groups", "hook", "lane", "owner", "parent", "policy_version", "run", "scope", "session", "status"}
 LINKED |= {"subject", "user", "worker"}
 OFFERED = {"exact", "id", "pk", "isnull", "isempty", "gte", "lt", "lte", "year", "month", "day"}
 
@@ -52,6 +53,7 @@ class ClawAdmin(BaseAdmin):
     show_full_result_count = False  # counting millions of events costs more than the page
     warn_unsaved_form = True
     change_form_before_template = "admin/_around.html"
+    when_empty: Any = ""  # how something comes to be in the list, for who finds none
     audited_as = "settings.changed"  # "": the service that makes the change records it itself
 
     def around(self, row: Any) -> Iterable[Around | Page]:
@@ -108,6 +110,12 @@ class ClawAdmin(BaseAdmin):
         row = self.get_object(request, object_id) if object_id else None
         around = [shown for each in self.around(row) if (shown := self._shown(request, each))] if row else []
         return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), "around": around})
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Django looks for the row first, and so tells whoever may not see any whether there is one."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        return super().history_view(request, object_id, extra_context)
 
     def _shown(self, request: HttpRequest, each: Around | Page) -> dict[str, Any] | None:
         """As the template wants it; None for a list that this person may not open."""

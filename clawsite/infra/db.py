@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
+from clawsite.infra import metrics
 from clawsite.infra.errors import ClawError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -121,6 +122,7 @@ class _Operation:
 class _Writer:
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[_Operation | None] = queue.SimpleQueue()
+        metrics.db_queue.set_function(self._waiting.qsize)
         self._thread = threading.Thread(target=self._work, name="db-write", daemon=True)
         self._thread.start()
 
@@ -142,8 +144,12 @@ class _Writer:
             operations = [operation for operation in batch if operation is not None]
             _drop_if_dead()
             for group in _groups(operations):
+                began = time.perf_counter()
                 _commit(group)
                 _tell(group)
+                metrics.commit_seconds.observe(time.perf_counter() - began)
+                metrics.db_commits.inc()
+                metrics.db_writes.inc(len(group))
             if batch[-1] is None:
                 connection.close()
                 return

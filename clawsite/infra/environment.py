@@ -20,6 +20,9 @@ SQLITE_PRAGMAS = (
 POSTGRES_OPTIONS = "-c idle_in_transaction_session_timeout=5000"
 
 
+SWITCHES = {"": False, "1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
+
+
 class SettingsError(Exception):
     """The environment asks for something that cannot be; the message says what to change."""
 
@@ -34,6 +37,14 @@ def number(name: str, default: float, *, least: float | None = None) -> float:
     if least is not None and not value >= least:
         raise SettingsError(f"{name} is {text}, which is too small. Set it to {least:g} or more, or leave it out for {default:g}.")
     return value
+
+
+def switch(name: str, default: bool) -> bool:
+    """A variable that is on or off."""
+    text = os.environ.get(name, "").strip().lower()
+    if text not in SWITCHES:
+        raise SettingsError(f"{name} is {text!r}. Set it to 1 or 0, or leave it out for {int(default)}.")
+    return SWITCHES[text] if text else default
 
 
 def state_directory(default: Path) -> Path:
@@ -75,17 +86,26 @@ def gateway_token(home: Path) -> str:
 
 
 def allowed_origins(host: str, port: int) -> list[str]:
-    named = [origin.strip().rstrip("/") for origin in os.environ.get("CLAWSITE_ORIGINS", "").split(",") if origin.strip()]
-    for origin in named:
-        parts = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path:
-            raise SettingsError(f"CLAWSITE_ORIGINS has {origin!r}: write scheme://host or scheme://host:port, separated by commas.")
-    if named:
+    if named := _origins("CLAWSITE_ORIGINS"):
         return named
     local = ["127.0.0.1", "localhost"]
     everywhere = host in ("0.0.0.0", "::")  # noqa: S104  compared, not bound
     names = [*local, socket.gethostname()] if everywhere else local if host in local else [host]
     return [f"http://{name}:{port}" for name in names]
+
+
+def client_origins() -> list[str]:
+    """Where pages come from that are clients of ours and not ours."""
+    return _origins("CLAWSITE_CLIENT_ORIGINS")
+
+
+def _origins(variable: str) -> list[str]:
+    named = [origin.strip().rstrip("/") for origin in os.environ.get(variable, "").split(",") if origin.strip()]
+    for origin in named:
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path:
+            raise SettingsError(f"{variable} has {origin!r}: write scheme://host or scheme://host:port, separated by commas.")
+    return named
 
 
 def fetch_allow() -> Allowlist:

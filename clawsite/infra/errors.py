@@ -21,6 +21,11 @@ class ClawError(Exception):
         self.retryable = retryable
         self.retry_after_ms = retry_after_ms
 
+    @property
+    def retry_headers(self) -> dict[str, str]:
+        """`Retry-After` in whole seconds, never too early; nothing where the time is not known."""
+        return {"Retry-After": str(-(-self.retry_after_ms // 1000))} if self.retry_after_ms else {}
+
 
 class InvalidRequest(ClawError):
     """Wrong shape or wrong value."""
@@ -59,6 +64,12 @@ class Unavailable(ClawError):
 
     code = "UNAVAILABLE"
     http_status = 503
+
+
+class TooManyRequests(Unavailable):
+    """An account asks faster than one may; `retry_after_ms` says when there is room again."""
+
+    http_status = 429
 
 
 class TooManyAttempts(Unavailable):

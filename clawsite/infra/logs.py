@@ -1,4 +1,4 @@
-"""Structured logs on stderr: time, level, process, logger, message, then ids as fields. Needs no Django.
+"""Structured logs on stderr and in a file: time, level, process, logger, message, then ids as fields. Needs no Django.
 
 One record is one line; only in the text form does a traceback follow, on indented lines. Fields come from `extra=` and only
 those named in FIELDS are written, so that a prompt or an answer handed over by mistake stays out. Secrets are never logged
@@ -12,8 +12,11 @@ import re
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TextIO
 
+from clawsite.infra import tracing
+from clawsite.infra.log_files import DayFile
 from clawsite.infra.redact import host_secrets, redact
 
 FIELDS = (
@@ -40,7 +43,10 @@ class LineFormatter(logging.Formatter):
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def fields(self, record: logging.LogRecord) -> dict[str, object]:
-        return {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+        found = {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+        if trace := tracing.current():
+            found["trace"] = tracing.trace_id(trace)
+        return found
 
     def traceback(self, record: logging.LogRecord) -> str:
         return self.formatException(record.exc_info) if record.exc_info else ""
@@ -78,14 +84,22 @@ def _quoted(value: object) -> str:
     return text if re.fullmatch(r"[^\s\"=]+", text) else json.dumps(text, ensure_ascii=False)
 
 
-def configure(process_name: str, *, secrets: Iterable[str] = (), stream: TextIO | None = None) -> None:
-    """Send every record of this process to stderr. CLAWSITE_LOG=json|text, CLAWSITE_LOG_LEVEL=debug|info|warning|error."""
+def configure(
+    process_name: str, *, secrets: Iterable[str] = (), stream: TextIO | None = None, directory: Path | None = None
+) -> None:
+    """Send every record of this process to stderr, and to the day's file in a directory if one is named.
+
+    CLAWSITE_LOG=json|text, CLAWSITE_LOG_LEVEL=debug|info|warning|error.
+    """
     json_lines = os.environ.get("CLAWSITE_LOG", "text").lower() == "json"
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter((JsonFormatter if json_lines else TextFormatter)(process_name, secrets))
+    handlers: list[logging.Handler] = [logging.StreamHandler(stream or sys.stderr)]
+    if directory is not None:
+        handlers.append(DayFile(directory))
+    for handler in handlers:
+        handler.setFormatter((JsonFormatter if json_lines else TextFormatter)(process_name, secrets))
     level = logging.getLevelNamesMapping().get(os.environ.get("CLAWSITE_LOG_LEVEL", "info").upper(), logging.INFO)
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = handlers
     root.setLevel(level)
     logging.captureWarnings(True)
     for name in QUIET:

@@ -1,0 +1,34 @@
+"""A group that a rule names is not deleted: the rule would lose the name and be open to everybody who may approve.
+
+Which tables name groups is read from the relations, so that nothing here knows them. Membership and rights go with a group.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db.models import Model, ProtectedError
+from django.db.models.signals import pre_delete
+from django.utils.translation import gettext as _
+
+from clawsite.accounts.models import User
+
+
+def watch() -> None:
+    pre_delete.connect(_refuse, sender=Group, dispatch_uid="named groups")
+
+
+def rows_that_name(group: Group) -> Iterator[Model]:
+    """What of other tables points to a group, besides its members."""
+    for relation in Group._meta.related_objects:
+        if relation.many_to_many and relation.related_model is not User:
+            yield from relation.related_model._default_manager.filter(**{relation.field.name: group})
+
+
+def _refuse(instance: Group, **_signal: Any) -> None:
+    rows = set(rows_that_name(instance))
+    if rows:
+        names = ", ".join(sorted(f"{row._meta.verbose_name} {row}" for row in rows))
+        raise ProtectedError(
+            _("the group %(group)s is named by: %(rows)s. Take it out there first") % {"group": instance, "rows": names}, rows
+        )

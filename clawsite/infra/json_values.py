@@ -1,0 +1,55 @@
+"""JSON from outside, read within bounds. Reading holds the interpreter, on whichever thread: 20 MB of empty lists take seconds
+and gigabytes, as many bytes of text a few hundredths. So the values are counted before, in small steps.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.text import storable
+
+STEP = 64 << 10  # bytes: a millisecond, then other threads may work
+COUNTED = b',[{"'
+DEEPEST = 200  # levels: orjson writes 254, and what is kept gets a few more around it
+_OTHERS = bytes(set(range(256)) - set(COUNTED))
+
+
+def read_json(body: bytes, most: int) -> Any:
+    """The value, as a database can keep it. InvalidRequest for more than `most` values in it, JSONDecodeError for no JSON."""
+    if len(body) > most and count_values(body, most) > most:
+        raise InvalidRequest(f"the body has more than {most} values in it, the most that is taken here")
+    value = orjson.loads(body)
+    if is_too_deep(value):
+        raise InvalidRequest(f"the body is nested too deeply: {DEEPEST} levels are taken")
+    return storable(value)
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether it has more levels than could be written again."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def count_values(body: bytes, most: int) -> int:
+    """How many there are: each begins behind a comma or a bracket, outside of strings. It stops when there are more than `most`."""
+    count, quotes, inside, left = 1, 0, False, b""
+    for start in range(0, len(body), STEP):
+        piece = (left + body[start : start + STEP]).replace(b"\\\\", b"")
+        left = b"\\" if piece.endswith(b"\\") else b""  # it goes with the next piece
+        parts = piece.replace(b'\\"', b"").translate(None, _OTHERS).split(b'"')
+        count += sum(map(len, parts[inside::2]))
+        quotes += len(parts) - 1
+        inside = quotes % 2 == 1
+        if count > most or quotes > 4 * most:  # a name and a value, each between two of them
+            return max(count, most + 1)
+    return count

@@ -1,0 +1,38 @@
+"""Secrets that must be read again, such as the key of a signature: encrypted in the database by the installation's own secret.
+
+Whoever has the database alone cannot read them; whoever has the installation's secret too can. What only has to be compared,
+such as a token, is stored as a digest instead and not here.
+"""
+
+import base64
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from clawsite.infra.errors import Unavailable
+
+if TYPE_CHECKING:  # loaded by its first use: it takes 50 ms, and most processes never need it
+    from cryptography.fernet import Fernet
+
+
+def seal(secret: str, *, purpose: str) -> str:
+    """The secret as it may be stored. A value sealed for one purpose cannot be opened for another."""
+    return _box(purpose).encrypt(secret.encode()).decode()
+
+
+def unseal(sealed: str, *, purpose: str) -> str:
+    from cryptography.fernet import InvalidToken
+
+    try:
+        return _box(purpose).decrypt(sealed.encode()).decode()
+    except InvalidToken:
+        raise Unavailable("a stored secret cannot be read with the installation's present key; enter it again") from None
+
+
+def _box(purpose: str) -> "Fernet":
+    from cryptography.fernet import Fernet
+
+    # A plain digest is enough to derive it: the installation's secret is 256 random bits and not a password.
+    key = sha256(f"clawsite.sealed\0{purpose}\0{settings.SECRET_KEY}".encode()).digest()
+    return Fernet(base64.urlsafe_b64encode(key))

@@ -1,0 +1,19 @@
+"""A moment on a page: how long ago for who has scripts (static/js/ages.js), the exact one for everybody else and as its title."""
+
+import datetime as dt
+
+from django import template
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+
+register = template.Library()
+
+
+@register.simple_tag
+def moment(at: dt.datetime | None) -> str:
+    if at is None:
+        return ""
+    # Not read out each time it changes, wherever it stands.
+    exact = date_format(timezone.localtime(at), "DATETIME_FORMAT")
+    return format_html('<time datetime="{}" title="{}" aria-live="off" data-ago>{}</time>', at.isoformat(), exact, exact)
