@@ -16,7 +16,7 @@ from clawsite.infra.errors import NotFound
 from sessions_app import sql
 from sessions_app.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events
 from sessions_app.models import Run
-from sessions_app.prompt_content import attached
+from sessions_app.prompt_content import COMPACT, attached
 from sessions_app.search_words import title_words
 from sessions_app.sql import RUN, SESSION
 
@@ -75,6 +75,8 @@ def accept(run: NewRun) -> tuple[int, Told] | None:
     accepted: dict[str, Any] = {"phase": "accepted", "prompt": run.prompt, "sender": run.sender, "acceptedAt": clock.to_ms(now)}
     if brought := attached(run.options):
         accepted["attachments"] = brought
+    if COMPACT in run.options:
+        accepted["operation"] = COMPACT  # no message: nobody shows the prompt as one
     first = NewEvent("lifecycle", accepted)
     told = Told(cursor, 1, clock.to_ms(now), [first])
     insert_events([(run.session_id, inserted[0][0], told)])

@@ -12,6 +12,11 @@ from sessions_app.search_index import index_entries
 from sessions_app.sql import ENTRY, EVENT, SESSION
 
 
+def new_message_id() -> str:
+    """What names one entry of a transcript on the wire: 64 random bits, unique enough within a session."""
+    return uuid.uuid4().hex[:16]
+
+
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     stream: str

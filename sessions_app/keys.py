@@ -19,6 +19,7 @@ Kind = Literal["main", "dm", "group", "subagent", "cron", "hook", "named"]
 
 DEFAULT_AGENT = "main"
 SHARED = "session:"
+OPENAI = "openai"  # channel of a session made for one request of a program that keeps its conversation itself
 LONGEST = 512
 _AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 # Printable, no white space: keys stand in log lines and addresses.
@@ -68,6 +69,11 @@ class SessionKey:
         return self.rest[-1] if len(self.rest) >= 2 and self.rest[-2] == "thread" else ""
 
     @property
+    def hook(self) -> str:
+        """The webhook that the conversation is with: its limits are those of every run there."""
+        return self.rest[1] if self.kind == "hook" else ""
+
+    @property
     def is_subagent(self) -> bool:
         return self.kind == "subagent"
 
@@ -94,6 +100,11 @@ def parse_key(text: str, *, default_agent: str = DEFAULT_AGENT) -> SessionKey:
     # Words of the grammar are lower case; peer and group ids keep theirs, since they are other systems' names.
     words = {"main", "dm", "group", "thread", "subagent", "cron", "hook"}
     return SessionKey(agent, tuple(part.lower() if part.lower() in words else part for part in rest))
+
+
+def is_agent_name(text: str) -> bool:
+    """Whether an agent can have this id."""
+    return bool(_AGENT.fullmatch(text))
 
 
 def shared_key(session_id: object) -> str:

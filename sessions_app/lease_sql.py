@@ -3,16 +3,17 @@
 import datetime as dt
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from clawsite.infra import clock
-from sessions_app import sql
-from sessions_app.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events
-from sessions_app.prompt_content import prompt_content
-from sessions_app.sql import FREEZE, LANE, RUN, SESSION
+from sessions_app import client_calls, sql, system_events
+from sessions_app.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events, new_message_id
+from sessions_app.origin import HOOK, reader_of
+from sessions_app.prompt_content import COMPACT, prompt_content
+from sessions_app.sql import FREEZE, LANE, RUN, SESSION, SYSTEM_EVENT
 
 UNFINISHED = "('accepted', 'running', 'waiting')"  # letter for letter the condition of the partial index
 
@@ -132,25 +133,36 @@ def _take(picked: list[tuple[Any, ...]], taking: _Taking, worker: str, lease_sec
         return []
     # seq was 1 (accepted) and is 2 now: the first start, which also brings the prompt into the transcript.
     first = {row[2]: row[7] == 2 for row in rows}
+    opening = {row[2]: _opens_with(orjson.loads(row[10])) for row in rows if first[row[2]]}
     marks = ", ".join(["(%s, %s)"] * len(first))
     numbers = sql.rows(
         f"""
         WITH v(id, n) AS (VALUES {marks})
         UPDATE {SESSION} SET cursor = cursor + 1, entry_count = entry_count + v.n, updated_at = %s FROM v WHERE {SESSION}.id = v.id
-        RETURNING {SESSION}.id, cursor, entry_count, key, agent, model, thinking_level, owner_id, channel
+        RETURNING {SESSION}.id, cursor, entry_count, key, agent, model, thinking_level, owner_id, channel,
+          EXISTS (SELECT 1 FROM {SYSTEM_EVENT} w WHERE w.session_id = {SESSION}.id)
         """,
-        [value for session_id, is_first in first.items() for value in (session_id, int(is_first))] + [sql.moment_value(now)],
+        [value for session_id in first for value in (session_id, opening.get(session_id, 0))] + [sql.moment_value(now)],
     )
     sessions = {row[0]: row for row in numbers}
+    held = [_claimed(row, sessions[row[2]], first[row[2]]) for row in rows]
+    # No model reads the run of a call by hand; one that begins with results of tools or only summarises has no words: not told.
+    may_be_told = [claimed for claimed in held if claimed.first and not claimed.options.keys() & set(system_events.TOLD_NOTHING)]
+    waiting = {sql.as_uuid(session_id) for session_id, *_, some_wait in numbers if some_wait}
+    happened = _happened([claimed for claimed in may_be_told if claimed.session_id in waiting])
     taken, prompts = [], []
-    for row in rows:
+    for row, claimed in zip(rows, held, strict=True):
         session = sessions[row[2]]
-        claimed = _claimed(row, session, first[row[2]])
         begun = NewEvent("lifecycle", {"phase": taking.phase, "rescues": claimed.rescues})
         if claimed.first:
-            prompt = _prompt_entry(claimed)
-            prompts.append((Placed(claimed.session_id, claimed.generation, session[2], claimed.pk, 0), prompt))
-            begun = NewEvent("lifecycle", {"phase": "start", "startedAt": claimed.started_ms, "messageId": prompt.message_id})
+            entries = _opening(claimed, happened.get(claimed.session_id, ""))
+            place = session[2] - len(entries) + 1
+            for step, entry in enumerate(entries):
+                prompts.append((Placed(claimed.session_id, claimed.generation, place + step, claimed.pk, step), entry))
+            if len(entries) != 1:
+                sql.execute(f"UPDATE {RUN} SET steps = %s WHERE id = %s", [len(entries), claimed.pk])
+            message = {"messageId": entries[0].message_id} if entries else {}
+            begun = NewEvent("lifecycle", {"phase": "start", "startedAt": claimed.started_ms, **message})
         taken.append((claimed, Told(session[1], claimed.seq, clock.to_ms(now), [begun])))
     insert_entries(prompts, now)
     insert_events([(claimed.session_id, claimed.pk, told) for claimed, told in taken])
@@ -186,8 +198,47 @@ def _claimed(row: tuple[Any, ...], session: tuple[Any, ...], first: bool) -> Cla
     )
 
 
-def _prompt_entry(claimed: Claimed) -> NewEntry:
-    return NewEntry("message", "user", prompt_content(claimed.prompt, claimed.options), claimed.prompt, uuid.uuid4().hex[:16])
+def _opens_with(options: dict[str, Any]) -> int:
+    """How many entries a run begins with."""
+    return 0 if COMPACT in options else len(client_calls.results_in(options)) or 1
+
+
+def _opening(claimed: Claimed, happened: str) -> list[NewEntry]:
+    """What a run begins with: its prompt, the results of calls that its caller has made, or nothing."""
+    if COMPACT in claimed.options:
+        return []
+    results = client_calls.results_in(claimed.options)
+    entries = client_calls.entries_of(results) if results else [_prompt_entry(claimed, happened)]
+    origin = reader_of(claimed.options, claimed.session_key)
+    return [replace(entry, meta={**entry.meta, **origin}) for entry in entries] if origin else entries
+
+
+def _happened(runs: Sequence[Claimed]) -> dict[uuid.UUID, str]:
+    """Take what waits for these runs; -> session: what its run is told. No statement where nothing waits.
+
+    A run takes what came by the webhook whose limits it has, and every other run what came by none.
+    """
+    if not runs:
+        return {}
+    found = sql.rows(
+        f"""
+        DELETE FROM {SYSTEM_EVENT} WHERE {" OR ".join(["(session_id = %s AND hook = %s)"] * len(runs))}
+        RETURNING id, session_id, text, created_at
+        """,
+        [value for run in runs for value in (sql.uuid_value(run.session_id), run.options.get(HOOK, ""))],
+    )
+    told: dict[uuid.UUID, list[tuple[str, dt.datetime]]] = {}
+    for _, session_id, text, moment in sorted(found, key=lambda row: int(row[0])):
+        told.setdefault(sql.as_uuid(session_id), []).append((text, sql.as_moment(moment)))
+    return {session_id: system_events.told(events) for session_id, events in told.items()}
+
+
+def _prompt_entry(claimed: Claimed, happened: str) -> NewEntry:
+    """The prompt, behind what happened meanwhile."""
+    content, text = prompt_content(claimed.prompt, claimed.options), claimed.prompt
+    if happened:
+        content, text = [{"type": "text", "text": happened}, *content], f"{happened}\n\n{text}".strip()
+    return NewEntry("message", "user", content, text, new_message_id())
 
 
 def renew(held: Sequence[tuple[int, int]], *, lease_seconds: float) -> dict[int, str | None]:

@@ -1,12 +1,13 @@
 """Pins, archive and unread: what one person notes on sessions they may see, and what a list shows because of it."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Greatest
+from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock

@@ -61,10 +61,8 @@ def messages_of(rows: Sequence[Row], calls: CallFacts, *, notices: bool, names: 
     """The rows as messages of the wire, with their facts; with notices, also what happened between them."""
     messages = []
     for row in rows:
-        if row.kind in ("compaction", "session"):
-            messages.append(_stored_notice(row))
-            continue
-        messages.append(message_of(row, calls))
+        is_mark = row.kind in ("compaction", "session")
+        messages.append(_stored_notice(row) if is_mark else message_of(row, calls))
         if row.role == "user" and row.writer is not None and row.writer in names:
             messages[-1]["sender"] = names[row.writer]
         if notices and row.run_status in (Run.Status.FAILED, Run.Status.ABORTED):
@@ -89,7 +87,12 @@ def _stored_notice(row: Row) -> dict[str, Any]:
     """A mark of the transcript: the summary of a compaction, a reset, whatever its `change` says."""
     name = "compaction" if row.kind == "compaction" else str(row.meta.get("change", "session"))
     facts = {key: value for key, value in row.meta.items() if key != "change"}
-    return _notice(row, name, row.message_id, row.text, facts)
+    told = _notice(row, name, row.message_id, row.text, facts)
+    if row.kind == "compaction":
+        told["content"] = row.content  # the summary can be read, so it is told like an answer
+        if row.run_id:
+            told["runId"] = row.run_id
+    return told
 
 
 def _end_notice(row: Row) -> dict[str, Any]:

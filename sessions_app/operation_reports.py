@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from django.conf import settings
-from django.db.models import Count, Min, Sum
+from django.db.models import Count, Min, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from clawsite.infra import clock
@@ -94,14 +94,17 @@ def slow_runs(limit: int) -> list[Run]:
 
 
 def usage(days: int) -> Usage:
-    """One query: a row for each day, agent, model and status."""
+    """Everybody's, of the last days."""
     today = clock.now().date()
-    first = today - dt.timedelta(days=days - 1)
-    report = Usage({first + dt.timedelta(days=n): Used() for n in range(days)})
-    since = dt.datetime.combine(first, dt.time(), dt.UTC)
+    return usage_of(Run.objects.all(), today - dt.timedelta(days=days - 1), today)
+
+
+def usage_of(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> Usage:
+    """One query: a row for each day, agent, model and status. The zone says where a day begins."""
+    report = Usage({first + dt.timedelta(days=n): Used() for n in range((last - first).days + 1)})
     rows = (
-        Run.objects.filter(accepted_at__gte=since)
-        .values("session__agent", "model", "status", day=TruncDate("accepted_at", tzinfo=dt.UTC))
+        accepted_within(runs, first, last, zone)
+        .values("session__agent", "model", "status", day=TruncDate("accepted_at", tzinfo=zone))
         .annotate(runs=Count("id"), input=Sum("input_tokens"), output=Sum("output_tokens"), cost=Sum("cost_microusd"))
     )
     for row in rows:
@@ -118,6 +121,12 @@ def usage(days: int) -> Usage:
     report.models.pop("", None)  # runs that never got to one
     report.agents, report.models = _dearest_first(report.agents.items()), _dearest_first(report.models.items())
     return report
+
+
+def accepted_within(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> QuerySet[Run]:
+    """Those of these days, both included."""
+    since = dt.datetime.combine(first, dt.time(), zone)
+    return runs.filter(accepted_at__gte=since, accepted_at__lt=dt.datetime.combine(last + dt.timedelta(days=1), dt.time(), zone))
 
 
 def _dearest_first(rows: Iterable[tuple[str, Used]]) -> dict[str, Used]:

@@ -9,11 +9,12 @@ from django.db.models import F, Q
 
 from clawsite.infra import clock
 from sessions_app import sql
+from sessions_app.keys import OPENAI
 from sessions_app.models import Outbox
 
 MOST_ATTEMPTS = 5
 # Chats whose listeners read the event stream itself: there is nothing left to deliver.
-LIVE_CHANNELS = {"", "webchat"}
+LIVE_CHANNELS = {"", "webchat", OPENAI}
 
 
 def enqueue(*, run_pk: int, session_id: UUID, channel: str, payloads: Sequence[dict[str, Any]], call_id: str = "") -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 Block = dict[str, Any]
 
+COMPACT = "compact"  # in a run's options: it only summarises the conversation (compactions.py), and has no message
+
 
 def attached(options: Mapping[str, Any]) -> list[Block]:
     """The attachments of a run as clients see them."""
@@ -22,10 +24,12 @@ def prompt_content(prompt: str, options: Mapping[str, Any]) -> list[Block]:
 def asked_for(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make a request the same or another one: attachments count by what is in them, not by their ids.
 
-    A client that sends its bytes again, after it has lost the answer, must find its first run.
+    A client that sends its bytes again, after it has lost the answer, must find its first run; so must one that says in another
+    trace what it said before.
     """
+    options = {name: value for name, value in options.items() if name != "traceparent"}
     if "attachments" not in options:
-        return dict(options)
+        return options
     return {**options, "attachments": [[block["sha256"], block["name"]] for block in options["attachments"]]}
 
 

@@ -2,16 +2,19 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 
+from clawsite.infra import metrics
 from sessions_app import events, freezes, hot_sql, lease_sql, runs, sql, tool_calls
 from sessions_app.hot_sql import Append, LeaseLost, Step
 from sessions_app.journal import NewEvent
 from sessions_app.lease_sql import Claimed
 from sessions_app.models import Run, Worker
+from sessions_app.origin import reader_of
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +52,7 @@ def rescue(worker: str, most: int) -> list[Claimed]:
     helped = []
     for claimed, told in lease_sql.rescue(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
         events.announce_run(claimed, told)
+        transaction.on_commit(metrics.runs_rescued.inc)
         log.warning("run %d is taken over from a lost worker (attempt %d)", claimed.pk, claimed.rescues + 1)
         tool_calls.interrupt_started(claimed)
         if claimed.abort_reason:
@@ -83,10 +87,14 @@ def append(batch: Sequence[tuple[Claimed, Sequence[NewEvent]]]) -> set[int]:
 
 def step(claimed: Claimed, *, to: Run.Status | None = None, **what: Any) -> None:
     """Commit one step of a held run (fields of `Step`) and tell it; LeaseLost when it is not held any more."""
+    if what.get("entries") and (origin := reader_of(claimed.options, claimed.session_key)):
+        what["entries"] = [replace(entry, meta={**entry.meta, **origin}) for entry in what["entries"]]
     write = Step(claimed.pk, claimed.session_id, claimed.lease, generation=claimed.generation, to=to, **what)
     events.announce_run(claimed, hot_sql.commit_step(write))
     if to:
         events.wake(claimed.pk, "ended" if to in Run.ENDED else "parked")
+    if to in Run.ENDED:
+        transaction.on_commit(metrics.runs_ended.labels(to).inc)
 
 
 def end(claimed: Claimed, to: Run.Status, reason: str, error: str = "", *, before: Sequence[NewEvent] = ()) -> None:

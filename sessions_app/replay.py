@@ -29,6 +29,7 @@ class RunView:
     open_text: str = ""  # text of the answer that is still being written
     open_thinking: str = ""
     attempt: int = 1
+    compacting: bool = False  # the conversation is being summarised just now
     seq: int = 0
 
 
@@ -50,6 +51,8 @@ def replay(events: Iterable[Mapping[str, Any]]) -> RunView:
                 _follow_message(view, data)  # its arguments are whole in the stored answer
             case "tool":
                 _tool(view, data)
+            case "compaction":
+                view.compacting = data["phase"] == "start"
     return view
 
 
@@ -58,7 +61,7 @@ def _lifecycle(view: RunView, data: Mapping[str, Any]) -> None:
         case "accepted":
             view.prompt = data["prompt"]
         case "start" | "resume" | "rescued":
-            view.status = "running"
+            view.status, view.compacting = "running", False
         case "waiting":
             view.status, view.reason = "waiting", data["reason"]
         case "end":

@@ -4,17 +4,17 @@ An entry is hidden when a later rewind of its generation keeps less than it. Eve
 asks `visible()`: history, the model's history, previews, search, forks. Export does not; it writes the rewinds down.
 """
 
-import uuid
 from dataclasses import dataclass
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from sessions_app import events, sql
-from sessions_app.journal import NewEntry, NewEvent, insert_session_event
+from sessions_app.journal import NewEntry, NewEvent, insert_session_event, new_message_id
 from sessions_app.models import Run, Session, TranscriptEntry
 from sessions_app.sql import ENTRY, RUN, SESSION
 
 SAID = "kind IN ('message', 'tool_result')"
+KEPT = "kind IN ('message', 'tool_result', 'compaction')"  # a summary before the message stays with what it sums up
 
 
 def visible(entry: str) -> str:
@@ -64,15 +64,13 @@ def rewind_before(user: User, session: Session, message_id: str) -> None:
     kept = sql.rows(
         f"""
         SELECT e.position, e.message_id FROM {ENTRY} e
-        WHERE e.session_id = %s AND e.generation = %s AND e.position < %s AND e.{SAID} AND {visible("e")}
+        WHERE e.session_id = %s AND e.generation = %s AND e.position < %s AND e.{KEPT} AND {visible("e")}
         ORDER BY e.position DESC LIMIT 1
         """,
         [sql.uuid_value(session.pk), generation, place.position],
     )
     position, keep_id = kept[0] if kept else (0, None)
-    entry = NewEntry(
-        TranscriptEntry.Kind.REWIND, "", [], "", uuid.uuid4().hex[:16], {"keepThrough": keep_id}, keep_through=position
-    )
+    entry = NewEntry(TranscriptEntry.Kind.REWIND, "", [], "", new_message_id(), {"keepThrough": keep_id}, keep_through=position)
     event = NewEvent("session", {"change": "rewind", "keepThrough": keep_id, "keepThroughPosition": position})
     told = insert_session_event(session.id, event, entries=[entry], generation=generation)
     events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told)

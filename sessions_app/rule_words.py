@@ -7,6 +7,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from sessions_app.admission_words import admission_words
+
 NOT_OFFERED = "toolset"  # stands in the place of a layer where none has refused, and the run has no such tool
 WITH_NAME = {
     "deny entry": gettext_lazy("deny entry `%s`"),
@@ -15,6 +17,7 @@ WITH_NAME = {
     "profile": gettext_lazy("profile `%s`"),
     "default profile": gettext_lazy("default profile `%s`"),
     "unknown profile": gettext_lazy("unknown profile `%s`"),
+    "key": gettext_lazy("key `%s`"),
     "images cannot be shown to the model": gettext_lazy("images cannot be shown to the model `%s`"),
     "made for models of OpenAI, and this one is": gettext_lazy("made for models of OpenAI, and this one is `%s`"),
 }
@@ -26,6 +29,7 @@ PLAIN = {
     "only for the owner": gettext_lazy("only for the owner"),
     "subagent list": gettext_lazy("subagent list"),
     "sandbox list": gettext_lazy("sandbox list"),
+    "webhook list": gettext_lazy("webhook list"),
     "allow list ignored, as it names only plugins": gettext_lazy("allow list ignored, as it names only plugins"),
     "there is no such tool in this run": gettext_lazy("there is no such tool in this run"),
     "the policy refused it when this run began": gettext_lazy("the policy refused it when this run began"),
@@ -76,6 +80,8 @@ def _part(part: str) -> str:
 
 def decision_words(verdict: Mapping[str, Any]) -> str:
     """The sentence of sessions_app.verdicts.verdict_of, which is for programs, in the reader's language."""
+    if admission := verdict.get("admission"):
+        return admission_words(admission)
     if "rule" not in verdict:
         return _("allowed: no layer refuses it") if verdict["allowed"] else _("not offered in this run")
     if verdict["layer"] == NOT_OFFERED:

@@ -94,6 +94,7 @@ def run_row(look: Look, *, shortened: bool = False) -> dict[str, Any]:
         "durationMs": clock.to_ms(end) - clock.to_ms(run.started_at or run.accepted_at) if end else None,
         "rescues": run.rescues,
         "seq": run.seq,
+        "traceparent": run.options.get("traceparent"),
     }
 
 

@@ -27,11 +27,19 @@ KEPT = frozenset(
         "toolCallId",
         "isError",
         "meta",
+        "operation",
+        "willRetry",
+        "completed",
+        "summarised",
+        "kept",
+        "leftOut",
+        "tokensBefore",
+        "tokensAfter",
     }
 )
 KEPT_OF_MESSAGE = frozenset({"role", "timestamp", "messageId", "model", "provider", "usage", "stopReason"})
-KEPT_OF_APPROVAL = frozenset({"id", "status", "decision", "by", "expiresAt", "needed"})
-SPOKEN = ("delta", "partialResult", "prompt", "error")  # told by their length
+KEPT_OF_APPROVAL = frozenset({"id", "status", "decision", "by", "expiresAt", "needed", "granted"})
+SPOKEN = ("delta", "partialResult", "prompt", "error", "text")  # told by their length
 
 
 def without_words(data: Mapping[str, Any]) -> dict[str, Any]:

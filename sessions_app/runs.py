@@ -12,13 +12,16 @@ from django.db import transaction
 from django.dispatch import Signal
 
 from clawsite.accounts.models import User
-from clawsite.infra import clock
+from clawsite.infra import clock, metrics
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, QueueFull
-from sessions_app import events, hot_sql, lanes, rewinds, sql, tool_calls
+from sessions_app import client_results, events, hot_sql, lanes, rewinds, sql, tool_calls
+from sessions_app.client_calls import results_in
 from sessions_app.journal import NewEvent
 from sessions_app.models import Run, Session, SessionMember
-from sessions_app.prompt_content import asked_for, attached
+from sessions_app.origin import KEY_LIMITS
+from sessions_app.prompt_content import COMPACT, asked_for, attached
 
+SENT_BY = "sentBy"  # in the options of a run: the call of another run that sent its message, and what it came through
 LONGEST_RUN_ID = 200
 LONGEST_TITLE = 80
 
@@ -63,6 +66,8 @@ def accept_run(
     digest = _request_hash(session.id, prompt, options, lane)
     if first := _accepted_before(user, run_id, digest):
         return first
+    if user.key_limits:  # stays with the run, whoever rescues or resumes it
+        options = {**options, KEY_LIMITS: user.key_limits}
     may_write(user, session)
     queued = sql.row(f"SELECT count(*) FROM {sql.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
     if queued >= settings.MAX_QUEUED_PER_USER:
@@ -76,6 +81,11 @@ def accept_run(
         if first := _accepted_before(user, run_id, digest):  # by another process, before the session was ours
             return first
         rewinds.rewind_before(user, session, replaces)
+    if results_in(options):
+        sql.lock_sessions([sql.uuid_value(session.id)])
+        if first := _accepted_before(user, run_id, digest):
+            return first
+        options = client_results.take_results(session, options)
     inserted = hot_sql.accept(
         hot_sql.NewRun(
             session_id=session.id,
@@ -98,6 +108,7 @@ def accept_run(
     pk, told = inserted
     events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told, run_pk=pk, run_id=run_id)
     events.wake(pk, "accepted")
+    transaction.on_commit(metrics.runs_accepted.labels(lane).inc)
     return Accepted(pk, run_id, session.id, session.key_for(user.pk), Run.Status.ACCEPTED, True, told.ts)
 
 
@@ -152,6 +163,7 @@ def end_unowned(run: Run, session: Session, to: Run.Status, reason: str, error: 
         session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told, run_pk=run.pk, run_id=run.run_id
     )
     events.wake(run.pk, "ended")
+    transaction.on_commit(metrics.runs_ended.labels(to).inc)
 
 
 def end_event(to: Run.Status, reason: str, error: str = "", **more: Any) -> NewEvent:
@@ -199,6 +211,8 @@ def _accepted_before(user: User, run_id: str, digest: str) -> Accepted | None:
 
 def _title(prompt: str, options: dict[str, Any]) -> str:
     """What a session is called after its first message: its words, or what came without any."""
+    if COMPACT in options:
+        return ""
     words = " ".join(prompt.split()) or ", ".join(block["name"] for block in attached(options))
     return words[:LONGEST_TITLE]
 

@@ -34,8 +34,8 @@ class Hit:
     sender: str = ""  # who wrote it, of a user's message
 
 
-def search(user: User, query: str, *, limit: int, own: bool = False) -> list[Hit]:
-    """Whatever holds all words of the query, in all sessions somebody may see or only their own.
+def search(user: User, query: str, *, limit: int, own: bool = False, within: SessionQuerySet | None = None) -> list[Hit]:
+    """Whatever holds all words of the query, in all sessions somebody may see, only their own, or only those given.
 
     The words are data: no sign in them has a meaning.
     """
@@ -43,6 +43,8 @@ def search(user: User, query: str, *, limit: int, own: bool = False) -> list[Hit
     if not terms:
         return []
     covered = shared_with(user, shown_to(user)) if own else shown_to(user)
+    if within is not None:
+        covered = covered.filter(pk__in=within.values("pk"))
     titles = _titles(user, covered, terms, min(limit, MOST_TITLES))
     return [*titles, *_messages(covered, _whose(user, own, terms), terms, limit - len(titles))]
 

@@ -13,7 +13,7 @@ from clawsite.infra import clock
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app import marks, members, sql
 from sessions_app.events import EventOut
-from sessions_app.keys import parse_key, shared_id
+from sessions_app.keys import OPENAI, parse_key, shared_id
 from sessions_app.models import Event, Run, Session, TranscriptEntry
 from sessions_app.models.session import SessionQuerySet
 from sessions_app.replay import RunView, replay
@@ -81,11 +81,19 @@ def list_sessions(
     include_last: bool = False,
     archived: bool = False,
     own: bool = False,
+    owned: bool = False,
 ) -> SessionPage:
-    """The sessions somebody may see: those they pinned, then the last used first. Archived ones are a list of their own."""
+    """The sessions somebody may see: those they pinned, then the last used first. Archived ones are a list of their own.
+
+    Those that programs made for a single request are found by a search only.
+    """
     found = shown_to(user)
+    if not search:
+        found = found.exclude(channel=OPENAI)
     if own:
         found = members.shared_with(user, found)
+    if owned:
+        found = found.filter(owner=user)
     if agent:
         found = found.filter(agent=agent)
     if label:
@@ -99,17 +107,50 @@ def list_sessions(
     elif search:
         found = found.filter(Q(key__icontains=search) | Q(title__icontains=search) | Q(label__icontains=search))
     page, total = marks.page_of(user, found, in_order_of_use(user, found), archived=archived, limit=limit, offset=offset)
+    return SessionPage(list_rows(user, page, include_last=include_last), total)
+
+
+def list_rows(user: User, page: list[Session], *, include_last: bool = False) -> list[dict[str, Any]]:
+    """These sessions as somebody's list shows them."""
     others = {session.owner_id for session in page} - {user.pk}
     owners = {user.pk: user.username, **(_names(others) if others else {})}
     facts = marks.facts(user, page)
     last = last_texts(page) if include_last else {}
     rows = []
     for session in page:
-        row = {**session_row(session), "key": session.key_for(user.pk), "owner": owners[session.owner_id], **facts[session.pk]}
+        row = {
+            **session_row(session),
+            "key": session.key_for(user.pk),
+            "owner": _owner(session.owner_id, owners),
+            **facts[session.pk],
+        }
         if session.pk in last:
             row["lastMessagePreview"] = last[session.pk]
         rows.append(row)
-    return SessionPage(rows, total)
+    return rows
+
+
+def sessions_before(
+    user: User, place: tuple[dt.datetime, UUID] | None, *, limit: int, agent: str = "", label: str = ""
+) -> list[Session]:
+    """Sessions somebody may see, last used first, from a place in that order on: what is used meanwhile moves to the front.
+
+    Unlike the list of a page it knows no pins and no archive, so that a place stays one. What a program made for a single request
+    is in neither.
+    """
+    found = in_order_of_use(user, shown_to(user).exclude(channel=OPENAI))
+    if agent:
+        found = found.filter(agent=agent)
+    if label:
+        found = found.filter(label=label)
+    if place:
+        at, pk = place
+        found = found.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__gt=pk))
+    return list(found[:limit])
+
+
+def _owner(user_pk: int, names: dict[int, str]) -> dict[str, Any]:
+    return {"actor": {"type": "human", "id": str(user_pk), "label": names[user_pk]}}
 
 
 def _as_ids(text: str) -> list[UUID]:
@@ -176,7 +217,8 @@ def preview(session: Session, *, limit: int, max_chars: int) -> list[dict[str, A
     newest = sql.rows(
         f"""
         SELECT e.role, substr(e.text, 1, %s) FROM {sql.ENTRY} e
-        WHERE e.session_id = %s AND e.generation = %s AND e.text <> '' AND {visible("e")} ORDER BY e.position DESC LIMIT %s
+        WHERE e.session_id = %s AND e.generation = %s AND e.kind <> 'compaction' AND e.text <> '' AND {visible("e")}
+        ORDER BY e.position DESC LIMIT %s
         """,
         [max_chars, sql.uuid_value(session.pk), session.generation, limit],
     )
@@ -213,6 +255,11 @@ def events_after(
 def head_cursors(session_ids: list[str]) -> dict[str, int]:
     """Session id -> last cursor; the poll behind the bus asks for all watched sessions at once."""
     return {str(pk): cursor for pk, cursor in Session.objects.filter(pk__in=session_ids).values_list("pk", "cursor")}
+
+
+def ends_of(session_id: str) -> tuple[int, int]:
+    """The last cursor of a session's events, and the last position of its transcript; nothing of one that is gone."""
+    return Session.objects.filter(pk=session_id).values_list("cursor", "entry_count").first() or (0, 0)
 
 
 def cursor_at(session: Session, moment: str) -> int:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -11,10 +12,11 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from sessions_app import events, journal, runs, sql
-from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.journal import NewEntry, NewEvent, new_message_id
 from sessions_app.keys import DEFAULT_AGENT, parse_key
 from sessions_app.models import Session, TranscriptEntry
 from sessions_app.models.session import SessionQuerySet
+from sessions_app.origin import NOBODY
 
 THINKING_LEVELS = ("", "off", "minimal", "low", "medium", "high", "xhigh")
 # Wire name -> column. Everything else that may be patched is kept by its wire name in `settings`.
@@ -61,7 +63,8 @@ def ensure_session(user: User, key: str) -> Session:
 def create_session(user: User, *, key: str | None = None, agent: str | None = None, **fields: Any) -> Session:
     """Make a session; without a key it gets one of its own, with `agent`. The same key again returns the one that is there."""
     parsed = parse_key(key or f"agent:{agent or DEFAULT_AGENT}:{uuid.uuid4().hex[:12]}")
-    session = Session(owner=user, key=str(parsed), agent=parsed.agent, channel=parsed.channel or "webchat", **fields)
+    fields.setdefault("channel", parsed.channel or "webchat")
+    session = Session(owner=user, key=str(parsed), agent=parsed.agent, **fields)
     try:
         with transaction.atomic():
             session.save(force_insert=True)
@@ -72,10 +75,17 @@ def create_session(user: User, *, key: str | None = None, agent: str | None = No
     return session
 
 
+def begin_with(session: Session, entries: list[NewEntry]) -> None:
+    """Put what was said elsewhere before the first message of a new session."""
+    _tell(session, NewEvent("session", {"change": "imported"}), entries)
+
+
 @transaction.atomic
 def patch_session(user: User, session: Session, changes: dict[str, Any]) -> Session:
-    """Change fields by their wire names; null clears."""
+    """Change fields by their wire names; null clears. Where nothing was asked for nobody is told of a change."""
     session = _own(user, session)
+    if not changes:
+        return session
     for name, value in changes.items():
         if name in COLUMNS:
             setattr(session, COLUMNS[name], value or "")
@@ -102,7 +112,7 @@ def reset_session(user: User, session: Session) -> Session:
     session.input_tokens = session.output_tokens = session.cost_microusd = 0
     session.title = ""
     session.save(update_fields=["generation", "generation_id", "input_tokens", "output_tokens", "cost_microusd", "title"])
-    mark = NewEntry("session", "", [], "", uuid.uuid4().hex[:16], {"change": "reset"})
+    mark = NewEntry("session", "", [], "", new_message_id(), {"change": "reset"})
     _tell(session, NewEvent("session", {"change": "reset", "sessionId": str(session.generation_id)}), [mark])
     events.session_changed(session, "reset")
     return session
@@ -152,8 +162,13 @@ def restore_session(user: User, session_id: str) -> tuple[Session, bool]:
 
 
 @transaction.atomic
-def inject_message(user: User, session: Session, text: str, label: str = "", *, message_id: str = "") -> TranscriptEntry:
-    """Append an assistant message without asking a model; one that has its id already is not appended again."""
+def inject_message(
+    user: User, session: Session, text: str, label: str = "", *, message_id: str = "", origin: Mapping[str, str] = NOBODY
+) -> TranscriptEntry:
+    """Append an assistant message without asking a model; one that has its id already is not appended again.
+
+    `origin` says whose words they are where a limited run says them (origin.py).
+    """
     session = _own(user, session)
     if message_id and (first := TranscriptEntry.objects.filter(session=session, message_id=message_id).first()):
         return first
@@ -164,9 +179,9 @@ def inject_message(user: User, session: Session, text: str, label: str = "", *, 
         [{"type": "text", "text": words}],
         words,
         message_id or uuid.uuid4().hex[:8],
-        {"stopReason": "injected", "label": label},
+        {"stopReason": "injected", "label": label, **origin},
     )
-    message = {"role": "assistant", "content": entry.content, "timestamp": clock.now_ms(), "messageId": entry.message_id}
+    message = {"role": "assistant", "content": entry.content, "timestamp": clock.now_ms(), "messageId": entry.message_id, **origin}
     _tell(session, NewEvent("session", {"change": "injected", "message": message}), [entry])
     return TranscriptEntry.objects.get(session=session, message_id=entry.message_id)
 

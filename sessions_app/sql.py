@@ -14,6 +14,7 @@ EVENT = "sessions_app_event"
 ENTRY = "sessions_app_transcriptentry"
 LANE = "sessions_app_lane"
 FREEZE = "sessions_app_freeze"
+SYSTEM_EVENT = "sessions_app_systemevent"
 
 # The lease is measured by the database's clock, so that no two hosts' clocks are compared.
 _NOW = {

@@ -1,6 +1,5 @@
 """Tool calls as rows: decided, started, ended. Row, event and transcript entry are one transaction under the run's fence."""
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,11 +7,11 @@ from typing import Any
 from clawsite.infra import clock
 from sessions_app import audited_calls, events, hot_sql
 from sessions_app.hot_sql import LeaseLost, Step
-from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.journal import NewEntry, NewEvent, new_message_id
 from sessions_app.lease_sql import Claimed
 from sessions_app.models import ToolCall
 from sessions_app.prompt_content import attachment_ids
-from sessions_app.verdicts import allowing
+from sessions_app.verdicts import ADMISSION, allowing
 
 OUTCOME_UNKNOWN = (
     "interrupted: the worker died while this call was running, so its outcome is unknown. It was not repeated. "
@@ -76,6 +75,13 @@ def start(claimed: Claimed, call_id: str, name: str, arguments: dict[str, Any]) 
     allowed = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id, status=ToolCall.Status.ALLOWED)
     if not allowed.update(status=ToolCall.Status.STARTED, started_at=clock.now(), lease_token=claimed.lease):
         raise LeaseLost(f"call {call_id} of run {claimed.pk} is not waiting to be started")
+
+
+def admit(claimed: Claimed, call_id: str, admission: dict[str, Any]) -> None:
+    """Write down with a supervised call who or what let it through, in the transaction that starts it."""
+    call = ToolCall.objects.filter(run_id=claimed.pk, call_id=call_id)
+    for verdict in call.values_list("verdict", flat=True):
+        call.update(verdict={**verdict, ADMISSION: admission})
 
 
 def finish(claimed: Claimed, call_id: str, name: str, result: dict[str, Any], *, text: str, is_error: bool) -> None:
@@ -143,9 +149,10 @@ def _close_started(claimed: Claimed, status: ToolCall.Status, words: str, code: 
         audited_calls.ended(claimed, call.call_id, call.name, status)
 
 
-def _allowed(verdict: dict[str, Any], name: str) -> dict[str, str]:
-    step = allowing(verdict, name)
-    return {"verdict": "allowed", **({"layer": step["layer"]} if step else {})}
+def _allowed(verdict: dict[str, Any], name: str) -> dict[str, Any]:
+    step, admission = allowing(verdict, name), verdict.get(ADMISSION)
+    told: dict[str, Any] = {"verdict": "allowed", **({"layer": step["layer"]} if step else {})}
+    return {**told, ADMISSION: admission} if admission else told
 
 
 def update_event(call_id: str, name: str, partial: str) -> NewEvent:
@@ -161,7 +168,7 @@ def _result_entry(call_id: str, name: str, result: dict[str, Any], text: str, is
     meta = {"toolCallId": call_id, "toolName": name, "isError": is_error, "details": result["details"]}
     if images := attachment_ids(result["content"]):
         meta["imageIds"] = images  # here too: the content of a result is too long to be read for every run
-    return NewEntry("tool_result", "toolResult", result["content"], text, uuid.uuid4().hex[:16], meta)
+    return NewEntry("tool_result", "toolResult", result["content"], text, new_message_id(), meta)
 
 
 def _write(claimed: Claimed, new: Sequence[NewEvent], entries: Sequence[NewEntry] = ()) -> None:

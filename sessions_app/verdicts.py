@@ -5,15 +5,19 @@ from typing import Any
 
 from sessions_app.models import ToolCall
 
+# Of a command: behind the nine layers people, a grant of theirs or the exec rules let it through (tools_app.execution.admission).
+ADMISSION = "admission"
+
 
 def verdict_of(call: Mapping[str, Any]) -> dict[str, Any]:
-    """{allowed, layer?, rule?, why}, from the columns name, status, refused_by and verdict."""
+    """{allowed, layer?, rule?, admission?, why}, from the columns name, status, refused_by and verdict."""
     if call["status"] != ToolCall.Status.REFUSED:
-        allowed = allowing(call["verdict"], call["name"])
-        if allowed is None:
-            return {"allowed": True, "why": "allowed: no layer refuses it"}
-        why = f"allowed by layer {allowed['layer']}: {allowed['rule']}"
-        return {"allowed": True, "layer": allowed["layer"], "rule": allowed["rule"], "why": why}
+        if call["verdict"].get("caller"):
+            return {"allowed": True, "why": "a tool of the caller: the call was returned to it and not run here"}
+        allowed = _by_layers(call)
+        if admission := call["verdict"].get(ADMISSION):
+            return {**allowed, ADMISSION: admission, "why": f"{_admitted(admission)}; {allowed['why']}"}
+        return allowed
     if said := call["verdict"].get("exec"):  # behind the nine layers: what it would do was judged by itself
         return {"allowed": False, "layer": call["refused_by"], "rule": said, "why": f"refused by layer exec: {said}"}
     refused = next((step for step in _steps(call["verdict"], call["name"]) if step["effect"] == "deny"), None)
@@ -23,6 +27,22 @@ def verdict_of(call: Mapping[str, Any]) -> dict[str, Any]:
         return {"allowed": False, "layer": call["refused_by"], **({"rule": rule} if rule else {}), "why": why}
     why = f"refused by layer {refused['layer']}: {refused['rule']}"
     return {"allowed": False, "layer": refused["layer"], "rule": refused["rule"], "why": why}
+
+
+def _by_layers(call: Mapping[str, Any]) -> dict[str, Any]:
+    allowed = allowing(call["verdict"], call["name"])
+    if allowed is None:
+        return {"allowed": True, "why": "allowed: no layer refuses it"}
+    why = f"allowed by layer {allowed['layer']}: {allowed['rule']}"
+    return {"allowed": True, "layer": allowed["layer"], "rule": allowed["rule"], "why": why}
+
+
+def _admitted(admission: Mapping[str, Any]) -> str:
+    if admission["by"] == "answer":
+        return f"approved by {admission['person']} ({admission['decision']})"
+    if admission["by"] == "grant":
+        return "allowed by " + ", ".join(f"grant {each['id']} of {each['person'] or 'nobody'}" for each in admission["grants"])
+    return "allowed by the exec rules"
 
 
 def allowing(verdict: Mapping[str, Any], name: str) -> dict[str, str] | None:

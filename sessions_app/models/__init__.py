@@ -9,6 +9,7 @@ from sessions_app.models.mark import SessionMark
 from sessions_app.models.outbox import Outbox
 from sessions_app.models.run import Run
 from sessions_app.models.session import Session, SessionMember
+from sessions_app.models.system_event import SystemEvent
 from sessions_app.models.tool_call import ToolCall
 from sessions_app.models.transcript import TranscriptEntry
 from sessions_app.models.worker import Worker
@@ -24,6 +25,7 @@ __all__ = [
     "Session",
     "SessionMark",
     "SessionMember",
+    "SystemEvent",
     "ToolCall",
     "TranscriptEntry",
     "Worker",

@@ -10,7 +10,7 @@ from django.db.models import Q, UniqueConstraint
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from sessions_app.keys import shared_key
+from sessions_app.keys import OPENAI, shared_key
 from sessions_app.search_words import title_words
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Session(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner", "-updated_at"], condition=Q(deleted_at__isnull=True), name="session_recent_by_owner"),
+            models.Index(fields=["updated_at"], condition=Q(channel=OPENAI), name="session_of_one_request"),
         ]
 
     def __str__(self) -> str:

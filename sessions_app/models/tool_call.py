@@ -16,6 +16,7 @@ class ToolCall(models.Model):
         STARTED = "started", _("Started")  # committed before it begins
         FINISHED = "finished", _("Finished")
         FAILED = "failed", _("Failed")
+        HANDED_OVER = "handed_over", _("Handed over")  # a tool of whoever asked: theirs to run, and they bring the result
         INTERRUPTED = "interrupted", _("Interrupted")  # in flight when its worker died: outcome unknown, never repeated by us
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls", verbose_name=_("run"))

@@ -1,0 +1,29 @@
+"""Something that happened outside a session and waits for its next run, which is told of it. Gone as soon as it is told."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from sessions_app.models.session import Session
+
+
+class SystemEvent(models.Model):
+    """Written by system_events.enqueue, taken by the claim of a run, whose transcript then has its words."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="system_events", verbose_name=_("session"))
+    text = models.TextField(_("text"), help_text=_("As the model will read it"))
+    source = models.CharField(_("source"), max_length=80, help_text=_("Who reported it: an account, or a webhook"))
+    hook = models.CharField(
+        _("webhook"),
+        max_length=64,
+        blank=True,
+        default="",
+        help_text=_("Whose words these are: only a run with the limits of that webhook is told them"),
+    )
+    created_at = models.DateTimeField(_("created"))
+
+    class Meta:
+        verbose_name = _("system event")
+        verbose_name_plural = _("system events")
+
+    def __str__(self) -> str:
+        return f"{self.source} · {self.pk}"
