@@ -10,7 +10,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from clawsite.infra import db
+from clawsite.infra import db, metrics
 from clawsite.infra.errors import Unavailable
 from sessions_app import queue
 from sessions_app.journal import NewEvent
@@ -46,6 +46,7 @@ class OpenMessage:
     text: list[str] = field(default_factory=list)
     told: dict[Source, int] = field(default_factory=dict)  # characters already in events
     unsent: list[tuple[Source, str]] = field(default_factory=list)  # neighbours of one source merged
+    closing: tuple[NewEvent, ...] = ()  # told first if the run ends or is frozen here: what is under way besides is given up
     lost: BaseException | None = None  # why nothing can be written any more
     owner: "asyncio.Task[None] | None" = None
     began_at: float = 0.0
@@ -65,6 +66,12 @@ class OpenMessage:
     def is_untold(self) -> bool:
         """Nobody has seen any of this answer yet."""
         return not self.told
+
+    def void(self) -> list[NewEvent]:
+        """What tells that nothing of this answer counts; nothing if nobody has seen any of it."""
+        if self.is_untold:
+            return []
+        return [NewEvent("assistant", {"messageId": self.message_id, "attempt": self.attempt + 1, "reset": True})]
 
     def add(self, source: Source, text: str) -> None:
         if source == TEXT:
@@ -136,6 +143,7 @@ class DeltaWriter:
             await asyncio.sleep(max(0.0, self._last_commit + BEFORE_FIRST_S - asyncio.get_running_loop().time()))
 
     async def _write(self, batch: list[tuple[OpenMessage, list[NewEvent]]]) -> None:
+        began = time.perf_counter()
         try:
             held = await db.write(queue.append, [(message.claimed, events) for message, events in batch], alone=True)
         except Exception as error:  # the database refuses: these runs cannot go on here, and are continued when it is back
@@ -147,6 +155,8 @@ class DeltaWriter:
             for message, _ in batch:
                 message.give_up(error)
             return
+        metrics.flush_seconds.observe(time.perf_counter() - began)
+        metrics.deltas.inc(sum(len(events) for _, events in batch))
         for message, _ in batch:
             if message.claimed.pk not in held:
                 message.give_up(queue.LeaseLost(f"run {message.claimed.pk} has another owner"))

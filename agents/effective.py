@@ -46,6 +46,7 @@ def effective_tools(user: User, session: Session) -> Effective:
         session_owner_id=session.owner_id,
         sender_id=user.pk,
         sender=_known_as(user, session),
+        key_limits=user.key_limits,
     )
     return Effective(agent, occasion.toolset(rules, known), rules, known)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agents.messages import AssistantMessage
+from agents.messages import AssistantMessage, ToolCallAsked
 from agents.providers.base import CallDelta, FailureKind, TextDelta, ThinkingDelta, Usage
 from tools_app.definition import ToolEnded, ToolStarted, ToolUpdated
 
@@ -45,10 +45,17 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """What is left of the last answer is for whoever asked to carry out: the results come with their next message."""
+
+    calls: tuple[ToolCallAsked, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TurnsUsedUp:
     limit: int
 
 
 AskEvent = MessageStarted | TextDelta | ThinkingDelta | CallDelta | AttemptReset | Replied
 UseEvent = ToolStarted | ToolUpdated | ToolEnded | Parked
-LoopEvent = AskEvent | UseEvent | TurnsUsedUp
+LoopEvent = AskEvent | UseEvent | HandedOver | TurnsUsedUp

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Protocol
 
 from agents.events import AskEvent, AttemptReset, MessageStarted, Replied
 from agents.providers.base import (
@@ -20,6 +21,7 @@ from agents.providers.base import (
     StreamEvent,
     TextDelta,
     ThinkingDelta,
+    Usage,
 )
 from agents.streaming.tags import TagFilter
 from clawsite.infra.text import storable
@@ -30,12 +32,21 @@ FIRST_DELAY_S = 0.5  # then 2 s, each give or take a quarter, so that many runs 
 LONGEST_RETRY_AFTER_S = 10.0  # who asks for more than that is not waited for: another key or model is quicker
 
 
+class Watch(Protocol):
+    """Somebody who looks on: for each attempt one beginning, and one end unless it was given up."""
+
+    def begin(self, request: ModelRequest, attempt: int) -> ModelRequest: ...
+    def answered(self, usage: Usage) -> None: ...
+    def failed(self, kind: FailureKind) -> None: ...
+
+
 async def ask_model(
     provider: ModelProvider,
     request: ModelRequest,
     *,
     new_id: Callable[[], str],
     sleep: Callable[[float], Awaitable[object]],
+    watch: Watch | None = None,
 ) -> AsyncGenerator[AskEvent, None]:
     """Begins with MessageStarted and ends with Replied, or raises the last ProviderError with what was tried."""
     message_id, attempt = new_id(), 1
@@ -44,14 +55,19 @@ async def ask_model(
     while True:
         spoke = False
         try:
-            async with aclosing(_attempt(provider, request)) as events:
+            asked = watch.begin(request, attempt) if watch else request
+            async with aclosing(_attempt(provider, asked)) as events:
                 async for event in events:
                     if isinstance(event, Finished):
+                        if watch:
+                            watch.answered(event.usage)
                         yield Replied(message_id, attempt, event.message, event.usage, request.model, event.finish_reason)
                         return
                     spoke = True
                     yield event
         except ProviderError as error:
+            if watch:
+                watch.failed(error.kind)
             failures.append(error)
             if (wait := _delay_before_retry(failures, spoke=spoke)) is None:
                 raise _with_what_was_tried(failures) from error

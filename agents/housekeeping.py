@@ -1,4 +1,4 @@
-"""What a worker does for the whole installation: seal the audit log, note how far the event log is, forget old events."""
+"""What a worker does for the whole installation: seal the audit log, note how far the event log is, forget what is old."""
 
 import asyncio
 import datetime as dt
@@ -6,6 +6,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from agents import stateless_sessions
+from agents.workspace import forget_sandbox
 from clawsite.infra import audit_anchor, audit_chain, clock, db
 from sessions_app import epoch, retention
 
@@ -44,3 +46,16 @@ async def forget_old_events() -> None:
                 await db.write(retention.forget, session_id, cursor, alone=True)
                 await asyncio.sleep(BREATH)
         sessions, place = await db.read(retention.sessions_with_old_events, before, place)
+
+
+async def forget_stateless_sessions() -> None:
+    if settings.STATELESS_DAYS <= 0:
+        return
+    before = clock.now() - dt.timedelta(days=settings.STATELESS_DAYS)
+    for session_id in await db.read(stateless_sessions.due, before):
+        if await db.write(stateless_sessions.hide, session_id, before, alone=True):
+            more = True
+            while more:
+                more = await db.write(stateless_sessions.shrink, session_id, alone=True)
+                await asyncio.sleep(BREATH)
+            await asyncio.to_thread(forget_sandbox, session_id)

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from agents.events import AskEvent, LoopEvent, Parked, Replied, TurnsUsedUp, UseEvent
+from agents.events import AskEvent, HandedOver, LoopEvent, Parked, Replied, TurnsUsedUp, UseEvent
 from agents.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.providers.base import Usage
 from tools_app.definition import ImageBlock, ToolEnded, ToolResult
@@ -17,19 +17,33 @@ from tools_app.loop_guard import Step
 
 Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]
 Use = Callable[[Sequence[ToolCallAsked]], AsyncGenerator[UseEvent, None]]
+IsCallers = Callable[[ToolCallAsked], bool]
 
 # OpenAI refuses longer ids when they come back; others have been seen to hide kilobytes in them.
 LONGEST_CALL_ID = 40
+SHORT_CALL_ID = 16  # a run's number fits behind it
 NO_RESULT = "No result was recorded: the run ended before this call did. Whether it had an effect is unknown."
 
 
-async def converse(history: Sequence[Message], *, ask: Ask, use: Use, max_turns: int = 50) -> AsyncGenerator[LoopEvent, None]:
-    """Go on from `history` until the model answers without a tool call, a call parks, or the turns are used up."""
+async def converse(
+    history: Sequence[Message],
+    *,
+    ask: Ask,
+    use: Use,
+    max_turns: int = 50,
+    is_callers: IsCallers = lambda call: False,
+    id_mark: str = "",
+) -> AsyncGenerator[LoopEvent, None]:
+    """Go on from `history` until the model answers without a tool call, a call parks, or the turns are used up.
+
+    Calls of tools that the caller has are not used here: they end the conversation for now, when all others have their results.
+    """
     messages = well_formed(history)
     while True:
         if calls := unanswered(messages):
             results: list[ToolResultMessage] = []
-            async with aclosing(use(calls)) as events:
+            ours = [call for call in calls if not is_callers(call)]
+            async with aclosing(use(ours)) as events:
                 async for event in events:
                     yield event
                     match event:
@@ -39,7 +53,10 @@ async def converse(history: Sequence[Message], *, ask: Ask, use: Use, max_turns:
                             results.append(ToolResultMessage(call.id, call.name, result.text, result.is_error, _images(result)))
             messages = well_formed([*messages, *results])
             if missing := unanswered(messages):
-                raise RuntimeError(f"tool calls ended without a result: {[call.id for call in missing]}")
+                if not all(is_callers(call) for call in missing):
+                    raise RuntimeError(f"tool calls ended without a result: {[call.id for call in missing]}")
+                yield HandedOver(tuple(missing))
+                return
         elif messages and isinstance(messages[-1], AssistantMessage):
             return
         if turns_taken(messages) >= max_turns:
@@ -49,7 +66,7 @@ async def converse(history: Sequence[Message], *, ask: Ask, use: Use, max_turns:
         async with aclosing(ask(messages)) as answer:
             async for said in answer:
                 if isinstance(said, Replied):
-                    said = reply = replace(said, message=with_unique_ids(said.message, messages))
+                    said = reply = replace(said, message=with_unique_ids(said.message, messages, id_mark))
                 yield said
         if reply is None:
             raise RuntimeError("the model's stream ended without an answer")
@@ -57,7 +74,7 @@ async def converse(history: Sequence[Message], *, ask: Ask, use: Use, max_turns:
 
 
 async def carry_out(
-    history: Sequence[Message], call: ToolCallAsked, *, new_id: Callable[[], str], use: Use
+    history: Sequence[Message], call: ToolCallAsked, *, new_id: Callable[[], str], use: Use, id_mark: str = ""
 ) -> AsyncGenerator[LoopEvent, None]:
     """One call that a person wants, and no model: written down as an answer that asks for it, then carried out.
 
@@ -65,7 +82,7 @@ async def carry_out(
     """
     messages = well_formed(history)
     if messages and isinstance(messages[-1], UserMessage):
-        asked = with_unique_ids(AssistantMessage(text="", tool_calls=(call,)), messages)
+        asked = with_unique_ids(AssistantMessage(text="", tool_calls=(call,)), messages, id_mark)
         yield Replied(new_id(), 1, asked, Usage(), model="", finish_reason="invoked")
         messages = [*messages, asked]
     if calls := unanswered(messages):
@@ -86,6 +103,19 @@ def unanswered(messages: Sequence[Message]) -> list[ToolCallAsked]:
             case UserMessage():
                 return []  # somebody has spoken since: whatever is open belongs to a run that ended
     return []
+
+
+def with_every_result(before: Sequence[Message], own: Sequence[Message]) -> list[Message] | None:
+    """The history of a run that begins with results of its caller's tools. A call for which none came is told to have none.
+
+    None if they answer nothing: somebody has spoken in between.
+    """
+    if any(isinstance(message, AssistantMessage) for message in own):
+        return [*before, *own]  # the model has had them already
+    history = well_formed([*before, *own])
+    missing = [ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True) for call in unanswered(history)]
+    history = well_formed([*history, *missing])
+    return history if history and isinstance(history[-1], ToolResultMessage) else None
 
 
 def turns_taken(messages: Sequence[Message]) -> int:
@@ -119,14 +149,18 @@ def _images(result: ToolResult) -> tuple[Image, ...]:
     return tuple(Image(block.name, block.mime_type, base64.b64decode(block.data)) for block in shown)
 
 
-def with_unique_ids(message: AssistantMessage, history: Iterable[Message]) -> AssistantMessage:
-    """The answer with call ids that nothing in the conversation has yet; providers repeat them or send none."""
+def with_unique_ids(message: AssistantMessage, history: Iterable[Message], mark: str = "") -> AssistantMessage:
+    """The answer with call ids that nothing in the conversation has yet; providers repeat them or send none.
+
+    Where the history is not all of the conversation, a `mark` of the run makes ids unique that are too short to be so by chance.
+    """
     if not message.tool_calls:
         return message
     taken = {call.id for earlier in history if isinstance(earlier, AssistantMessage) for call in earlier.tool_calls}
     calls = []
     for call in message.tool_calls:
         wanted = call.id[:LONGEST_CALL_ID] or f"call_{len(taken) + 1}"
+        wanted += mark if len(wanted) < SHORT_CALL_ID else ""
         unique, number = wanted, 1
         while unique in taken:
             number += 1

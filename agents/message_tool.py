@@ -12,10 +12,12 @@ from pydantic import Field
 
 from agents import reach
 from agents.answers import refusals_in_words
+from agents.nested import options_of
 from clawsite.accounts.models import User
 from clawsite.infra import db
 from sessions_app import outbox
 from sessions_app.models import Session
+from sessions_app.origin import reader_of
 from sessions_app.sessions import inject_message
 from tools_app.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
 from tools_app.results import json_result
@@ -53,11 +55,12 @@ def _addressee(env: ToolEnv, name: str) -> Session:
 @transaction.atomic
 def _say(env: ToolEnv, call_id: str, target: Session, message: str) -> dict[str, Any]:
     """Once for each call: the id of the entry is derived from it."""
-    is_here = str(target.pk) == env.session_id
+    here = Session.objects.get(pk=env.session_id)
     entry_id = hashlib.sha256(f"{env.run_pk}:{call_id}".encode()).hexdigest()[:16]
     # Elsewhere the words would pass for that agent's own, so they say where they come from.
-    label = "" if is_here else f"Message from agent {env.agent} in session {_here(env).key_for(target.owner_id)}"
-    inject_message(User.objects.get(pk=target.owner_id), target, message, label, message_id=entry_id)
+    label = "" if target.pk == here.pk else f"Message from agent {env.agent} in session {here.key_for(target.owner_id)}"
+    origin = reader_of(options_of(env.run_pk), here.key)  # later runs without the limits of this one read them too
+    inject_message(User.objects.get(pk=target.owner_id), target, message, label, message_id=entry_id, origin=origin)
     outbox.enqueue(
         run_pk=env.run_pk or 0, session_id=target.pk, channel=target.channel, payloads=[{"text": message}], call_id=call_id
     )
@@ -69,7 +72,3 @@ def _say(env: ToolEnv, call_id: str, target: Session, message: str) -> dict[str,
         "delivery": "it stands in the conversation now" if live else f"queued for delivery by {target.channel}",
         "messageId": entry_id,
     }
-
-
-def _here(env: ToolEnv) -> Session:
-    return Session.objects.get(pk=env.session_id)

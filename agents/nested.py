@@ -10,23 +10,26 @@ from uuid import UUID
 from django.db import transaction
 
 from clawsite.accounts.models import User
+from sessions_app.keys import parse_key
 from sessions_app.lanes import NESTED
 from sessions_app.models import Lane, Run, Session, ToolCall
-from sessions_app.runs import Accepted, accept_run
+from sessions_app.origin import HOOK, KEY_LIMITS
+from sessions_app.runs import SENT_BY, Accepted, accept_run
 from tools_app.definition import ToolEnv, ToolFailed
 
-SENT_BY = "sentBy"
 DEEPEST = 5  # messages that answer each other: A to B, B to A, and so on
 # In the words themselves: later runs of that session read them too, and must not take them for a person's.
 HEADING = "[Message from agent {agent} in session {key}, sent by its sessions_send tool and not by a person]\n\n{message}"
 
 
 @transaction.atomic
-def send(env: ToolEnv, call_id: str, sender: User, target: Session, message: str, *, waits: bool) -> Accepted:
+def send(env: ToolEnv, call_id: str, sender: User, target: Session, message: str, *, waits: bool, trace: str = "") -> Accepted:
     """Queue the message. The same call again answers with the first run. In a transaction of its own: it locks the lane first."""
     # Two sessions that turn to each other at once must not both find the way free. Always lane, session, run.
     lane = Lane.objects.select_for_update().get(name=NESTED)
-    depth = 1 + _depth_of(env.run_pk)
+    sending = options_of(env.run_pk)
+    before: dict[str, Any] = sending.get(SENT_BY, {})  # empty where a person sent the message that this run answers
+    depth = 1 + int(before.get("depth", 0))
     if depth > DEEPEST:
         raise ToolFailed(
             f"sessions have answered each other {DEEPEST} times in a row: stop here, and tell the person how far you came"
@@ -41,23 +44,26 @@ def send(env: ToolEnv, call_id: str, sender: User, target: Session, message: str
             f"all turns for messages between sessions ({lane.max_running}) are held by sessions that wait themselves, "
             "so the answer might never come: send with timeout_seconds 0, or do it here"
         )
-    sent_by = {"run": env.run_pk, "call": call_id, "waits": waits, "depth": depth}
+    through = [*before.get("through", []), [env.agent, env.session_id]]
+    sent_by = {"run": env.run_pk, "call": call_id, "waits": waits, "depth": depth, "through": through}
     here = Session.objects.get(pk=env.session_id)
     return accept_run(
         user=sender,
         session=target,
         run_id=f"send:{env.run_pk or env.session_id}:{call_id}",
         prompt=HEADING.format(agent=env.agent, key=here.key_for(target.owner_id), message=message),
-        options={SENT_BY: sent_by},
+        # What a token or a webhook keeps from a run it keeps from all that the run sets going.
+        options={SENT_BY: sent_by, **({"traceparent": trace} if trace else {})}
+        | ({HOOK: hook} if (hook := parse_key(here.key).hook) else {})
+        | {name: value for name, value in sending.items() if name in (KEY_LIMITS, HOOK)},
         lane=NESTED,
     )
 
 
-def _depth_of(run_pk: int | None) -> int:
+def options_of(run_pk: int | None) -> dict[str, Any]:
     if run_pk is None:
-        return 0
-    options: dict[str, Any] = Run.objects.filter(pk=run_pk).values_list("options", flat=True).first() or {}
-    return int(options.get(SENT_BY, {}).get("depth", 0))
+        return {}
+    return Run.objects.filter(pk=run_pk).values_list("options", flat=True).first() or {}
 
 
 def _turns_held_by_waiting(run_pk: int | None) -> int:

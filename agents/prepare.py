@@ -3,24 +3,27 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from django.conf import settings
 
 from agents import selectors
-from agents.attached import NOTHING, Brought, gather, shown_by_tool
-from agents.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.messages import ToolCallAsked
 from agents.models import Agent
 from agents.occasion import Occasion
+from agents.past import Past, recall
 from agents.prompts import system_prompt
 from agents.providers.base import ModelProvider, ModelRequest, ToolSpec
 from agents.providers.catalog import ResolvedModel, open_provider, resolve_model
 from agents.providers.prices import takes_images
 from agents.workspace import Workplace, workplace_of
 from clawsite.infra import db
-from sessions_app.prompt_content import attachment_ids
+from sessions_app import client_calls
+from sessions_app.compactions import asks_no_model
+from sessions_app.origin import HOOK, KEY_LIMITS, reader_of
 from sessions_app.queue import Claimed
 from sessions_app.transcript import PastEntry, model_history
-from tools_app.execution.rules import ExecRules, rules_for
+from tools_app.execution.rules import ExecRules, passed_on_by, rules_of
 from tools_app.hooks import PluginHook
 from tools_app.policies import current_rules
 from tools_app.policy.rules import PolicyRules
@@ -35,9 +38,10 @@ class RunPlan:
     model: ResolvedModel
     provider: ModelProvider
     toolset: Toolset
-    history: tuple[Message, ...]
+    past: Past
     timeout_seconds: float
     request: ModelRequest  # without messages: the loop adds them turn by turn
+    workspace: Path
     hooks: tuple[PluginHook, ...] = ()  # asked before every call
     invoked: ToolCallAsked | None = None  # a person's own call, which no model is asked about
 
@@ -48,7 +52,7 @@ async def prepare(claimed: Claimed) -> RunPlan:
     # 1 resolve model, 2 choose credentials
     wanted = selectors.model_of(agent, claimed.options.get("model", ""), claimed.session_model)
     invoked = _invoked(claimed)
-    model = resolve_model(wanted, os.environ, will_be_asked=invoked is None)
+    model = resolve_model(wanted, os.environ, will_be_asked=invoked is None and not asks_no_model(claimed.options))
     # 3 take the session: done by the claim, whose lease every later write names
     # 4 build tools
     occasion = Occasion(
@@ -61,23 +65,26 @@ async def prepare(claimed: Claimed) -> RunPlan:
         sender_id=claimed.owner_id,
         sender=claimed.options.get("sender", {}),
         run_pk=claimed.pk,
+        hook=claimed.options.get(HOOK, ""),
+        through=passed_on_by(claimed.options),
+        key_limits=claimed.options.get(KEY_LIMITS),
     )
-    toolset = occasion.toolset(offer.rules, offer.known)
+    toolset = occasion.toolset(offer.rules, offer.known).with_callers(client_calls.tools_in(claimed.options))
     # 5 load history
-    brought = await gather(claimed, entries, workplace.directory, takes_images=takes_images(model.display))
-    history = tuple(message_of(entry, brought) for entry in entries)
+    past = await recall(claimed, entries, workplace.directory, takes_images=takes_images(model.display))
     request = ModelRequest(
         model=model.name,
         messages=(),
         system=system_prompt(agent, list(toolset.tools), extra=claimed.options.get("extraSystemPrompt", "")),
         tools=tuple(ToolSpec(**spec) for spec in toolset.specs()),
+        parameters=claimed.options.get("parameters", {}),
         thinking=claimed.options.get("thinking") or claimed.thinking_level or agent.thinking_level,
         credentials=model.credentials,
         run_id=claimed.run_id,
     )
     provider = open_provider(model, raw_log=settings.RAW_STREAM_LOG)
     timeout = claimed.timeout_seconds or agent.run_timeout_seconds or settings.RUN_TIMEOUT_SECONDS
-    return RunPlan(agent, model, provider, toolset, history, timeout, request, offer.hooks, invoked)
+    return RunPlan(agent, model, provider, toolset, past, timeout, request, workplace.directory, offer.hooks, invoked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,35 +97,17 @@ class Offer:
 
 
 def _load(claimed: Claimed) -> tuple[Agent, Workplace, Offer, Sequence[PastEntry]]:
-    agent = selectors.find_agent(claimed.agent)
+    agent, any_exec_rules = selectors.find_agent_to_run(claimed.agent)
     session_id = str(claimed.session_id)
+    rules = rules_of(claimed) if any_exec_rules else ExecRules()
     # Touches the disk, so it belongs on this thread too.
-    # Most installations have no exec rule, which is known with the agent: one statement less for every run.
-    rules = rules_for(agent.slug, session_id) if getattr(agent, "any_exec_rules", True) else ExecRules()
-    workplace = workplace_of(agent, claimed.session_owner_id, session_id, claimed.session_key, rules)
+    owner, from_hook = claimed.session_owner_id, HOOK in claimed.options
+    workplace = workplace_of(agent, owner, session_id, claimed.session_key, rules, from_hook=from_hook)
     offer = Offer(current_rules(), *tools_and_hooks())
-    return agent, workplace, offer, model_history(claimed.session_id, claimed.generation, claimed.pk)
+    reader = reader_of(claimed.options, claimed.session_key)
+    return agent, workplace, offer, model_history(claimed.session_id, claimed.generation, claimed.pk, reader)
 
 
 def _invoked(claimed: Claimed) -> ToolCallAsked | None:
     wish = claimed.options.get("invoke")
     return ToolCallAsked(f"invoke_{claimed.pk}", wish["name"], wish["args"]) if wish else None
-
-
-def message_of(entry: PastEntry, brought: Brought = NOTHING) -> Message:
-    """A stored entry as the loop knows it."""
-    if entry.role == "user":
-        parts = [brought[one] for one in attachment_ids(entry.content) if one in brought]
-        images = tuple(part for part in parts if isinstance(part, Image))
-        return UserMessage(entry.text, images, tuple(part for part in parts if isinstance(part, AttachedFile)))
-    if entry.role == "toolResult":
-        told = entry.meta
-        images = shown_by_tool(entry, brought)
-        return ToolResultMessage(told["toolCallId"], told["toolName"], entry.text, bool(told.get("isError")), images)
-    calls = tuple(
-        ToolCallAsked(block["id"], block["name"], block["arguments"], block.get("error", ""))
-        for block in entry.content
-        if block["type"] == "toolCall"
-    )
-    thinking = "".join(block["thinking"] for block in entry.content if block["type"] == "thinking")
-    return AssistantMessage(text=entry.text, thinking=thinking, tool_calls=calls)

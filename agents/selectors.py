@@ -8,6 +8,7 @@ from django.db.models import Exists
 from agents.models import MAIN, Agent
 from agents.providers.catalog import default_model
 from clawsite.infra.errors import NotFound
+from sessions_app import sql
 from tools_app.models import ExecRule
 
 MOST_NAMED = 20  # agents in an error message
@@ -20,7 +21,16 @@ def list_agents() -> list[Agent]:
 
 def find_agent(slug: str) -> Agent:
     """The agent of that id; NotFound names those there are."""
+    return _there(Agent.objects.filter(slug=slug, enabled=True).first(), slug)
+
+
+def find_agent_to_run(slug: str) -> tuple[Agent, bool]:
+    """The same, and whether the installation has any exec rule: most have none, and their runs save the statement."""
     agent = Agent.objects.annotate(any_exec_rules=Exists(ExecRule.objects.all())).filter(slug=slug, enabled=True).first()
+    return _there(agent, slug), bool(agent and agent.any_exec_rules)
+
+
+def _there(agent: Agent | None, slug: str) -> Agent:
     if agent is None:
         names = [other.slug for other in list_agents()]
         there = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
@@ -29,6 +39,12 @@ def find_agent(slug: str) -> Agent:
             details={"code": "UNKNOWN_AGENT_ID"},
         )
     return agent
+
+
+def check_agent(slug: str) -> None:
+    """NotFound if nobody can talk to it. By SQL: every request of a program that keeps its conversation itself asks."""
+    if not sql.rows("SELECT 1 FROM agents_agent WHERE slug = %s AND enabled", [slug]):
+        find_agent(slug)
 
 
 def model_of(agent: Agent, *overrides: str) -> str:

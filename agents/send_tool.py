@@ -8,7 +8,7 @@ from agents import nested, reach
 from agents.answers import refusals_in_words, words_of_others
 from agents.run_end import end_of_run
 from clawsite.accounts.models import User
-from clawsite.infra import db
+from clawsite.infra import db, tracing
 from sessions_app.models import Run, Session
 from sessions_app.runs import Accepted
 from sessions_app.selectors import RunState
@@ -45,7 +45,7 @@ def make_sessions_send(env: ToolEnv) -> Execute[SendArgs]:
         waits = args.timeout_seconds > 0
         with refusals_in_words():
             accepted: Accepted = await db.write(
-                nested.send, env, call.call_id, sender, target, args.message, waits=waits, alone=True
+                nested.send, env, call.call_id, sender, target, args.message, waits=waits, trace=tracing.current(), alone=True
             )
             answer = {"runId": accepted.run_id, "status": "accepted", "sessionKey": accepted.session_key}
             if not waits:

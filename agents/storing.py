@@ -3,12 +3,11 @@
 The functions at the end run on the writer thread and may be run twice, so they change nothing but the database.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agents import tool_images
+from agents.deciding import Turn, decide, decide_again
 from agents.deltas import OpenMessage
 from agents.events import AttemptReset, Replied
 from agents.messages import ToolCallAsked
@@ -18,32 +17,19 @@ from clawsite.infra import clock, db
 from clawsite.infra.clock import boot_time
 from sessions_app import freezes, outbox, queue, runs, tool_calls
 from sessions_app.attachments import Stored
+from sessions_app.client_calls import HANDED_OVER
 from sessions_app.journal import NewEntry, NewEvent
-from sessions_app.models import Run, ToolCall
+from sessions_app.models import Run
 from sessions_app.queue import Claimed, LeaseLost
-from sessions_app.tool_calls import Decision
-from tools_app.authorize import Authorization, authorize_tool_call, refused_now
+from tools_app.authorize import Authorization, refused_now
 from tools_app.definition import CallRef, ImageBlock, ToolResult
 from tools_app.execute import NotStarted
 from tools_app.execution import approvals
 from tools_app.execution.plan import Planned
-from tools_app.execution.supervise import may_still_start, supervise
-from tools_app.loop_guard import Opinion, told_instead
+from tools_app.execution.supervise import may_still_start
 from tools_app.offer import offered_now
 from tools_app.policies import current_rules
 from tools_app.supervision import Supervision
-
-STATUSES = {"allow": ToolCall.Status.ALLOWED, "ask": ToolCall.Status.WAITING, "deny": ToolCall.Status.REFUSED}
-LONGEST_NAME = 128  # characters of a tool's name that the model made up
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """The calls of one answer as they will be decided, and what is known about each before that, by call id."""
-
-    calls: Sequence[ToolCallAsked]
-    plans: Mapping[str, Planned | Supervision] = field(default_factory=dict)  # of supervised ones; or what is told instead
-    opinions: Mapping[str, Opinion] = field(default_factory=dict)  # of the loop guard
 
 
 class Store:
@@ -79,7 +65,7 @@ class Store:
 
     async def decide(self, turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
         """Decide calls that an earlier owner left undone: the policy may have changed, people may have answered since."""
-        return self._remember(await self._write(_decide_again, turn, plan), turn, plan)
+        return self._remember(await self._write(decide_again, turn, plan), turn, plan)
 
     def _remember(self, decided: dict[str, Authorization], turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
         for call_id, authorization in decided.items():
@@ -93,22 +79,24 @@ class Store:
         await self.started(CallRef(call.id, call.name, call.arguments))
         await self.ended(CallRef(call.id, call.name, call.arguments), result)
 
+    async def hand_over(self, call_ids: Sequence[str]) -> None:
+        """The run has ended with calls that are its caller's to make."""
+        last = runs.end_event(Run.Status.COMPLETED, HANDED_OVER, startedAt=self._claimed.started_ms, toolCallIds=list(call_ids))
+        await self._write(queue.step, to=Run.Status.COMPLETED, reason=HANDED_OVER, events=[last])
+
     async def park(self, reason: str) -> None:
         await self._write(_park, reason)
 
     async def freeze(self, words: str) -> None:
         """People stopped the run. What was streamed of an answer is void, what is stored stays, calls that did not begin wait."""
-        void = []
-        if not self._open.is_untold:
-            data = {"messageId": self._open.message_id, "attempt": self._open.attempt + 1, "reset": True}
-            void = [NewEvent("assistant", data)]
+        void = [*self._open.closing, *self._open.void()]
         self._open.begin("", 1)
         await self._write(_freeze, words, void)
 
     async def end(self, to: Run.Status, reason: str, error: str) -> None:
         """End without a further answer. Text that was already shown stays: it is stored as an unfinished answer."""
         text = "".join(self._open.text)
-        streamed = self._open.take()
+        streamed = [*self._open.closing, *self._open.take()]
         unfinished = (self._open.message_id, self._open.attempt, text) if text else None
         self._open.begin("", 1)
         await self._write(_end, to, reason, error, streamed, unfinished)
@@ -168,50 +156,11 @@ def _reply(
     }
     if message.tool_calls:
         queue.step(claimed, events=[*streamed, final], **written)
-        return _decide(claimed, turn, plan, why=message.text)
+        return decide(claimed, turn, plan, why=message.text)
     last = runs.end_event(Run.Status.COMPLETED, event.finish_reason, startedAt=claimed.started_ms, usage=meta["usage"])
     queue.step(claimed, to=Run.Status.COMPLETED, reason=event.finish_reason, events=[*streamed, final, last], **written)
     outbox.enqueue(run_pk=claimed.pk, session_id=claimed.session_id, channel=claimed.channel, payloads=[{"text": message.text}])
     return {}
-
-
-def _decide_again(claimed: Claimed, turn: Turn, plan: RunPlan) -> dict[str, Authorization]:
-    queue.step(claimed)  # the fence: a decision alone would pass it, and undo what the next owner has done by now
-    return _decide(claimed, turn, plan)
-
-
-def _decide(claimed: Claimed, turn: Turn, plan: RunPlan, *, why: str = "") -> dict[str, Authorization]:
-    """Authorise all calls of a turn by the rules and the sources of tools of this moment, and tell refusals and questions."""
-    toolset, rules = plan.toolset, current_rules()
-    now = offered_now(toolset.query.tools)
-    decided: dict[str, Authorization] = {}
-    for call in turn.calls:
-        made = authorize_tool_call(
-            CallRef(call.id, call.name, call.arguments),
-            toolset=toolset,
-            rules=rules,
-            now=now,
-            supervise=partial(_supervised, claimed, turn.plans.get(call.id), why, rules.version),
-        )
-        if made.effect == "deny":
-            words = told_instead(call.name[:LONGEST_NAME], made.refusal, turn.opinions[call.id]).text
-            made = replace(made, reason=words)
-        decided[call.id] = made
-    decisions = [_decision(call, decided[call.id]) for call in turn.calls]
-    tool_calls.record(claimed, decisions)
-    for decision in decisions:
-        asked = decided[decision.call_id].supervision
-        if decision.status == ToolCall.Status.REFUSED:
-            tool_calls.refuse(claimed, decision)
-        elif asked and asked.asked_now:
-            tool_calls.wait(claimed, decision, asked.told)
-    return decided
-
-
-def _supervised(claimed: Claimed, planned: Planned | Supervision | None, why: str, version: int) -> Supervision:
-    if planned is None:
-        return Supervision("deny", "exec_denied: no plan of it could be made. It did not run.")
-    return planned if isinstance(planned, Supervision) else supervise(claimed, planned, why=why, version=version)
 
 
 def _started(claimed: Claimed, call: CallRef, supervised: tuple[Planned, Supervision, RunPlan] | None) -> str:
@@ -256,21 +205,6 @@ def _ended(claimed: Claimed, call: CallRef, result: ToolResult, stored: Sequence
     if stored:
         told["content"] = tool_images.named(told["content"], stored, claimed.session_id, claimed.session_owner_id)
     tool_calls.finish(claimed, call.id, call.name, told, text=result.text, is_error=result.is_error)
-
-
-def _decision(call: ToolCallAsked, authorization: Authorization) -> Decision:
-    return Decision(
-        call_id=call.id,
-        name=call.name[:LONGEST_NAME],
-        arguments=call.arguments,
-        status=STATUSES[authorization.effect],
-        refused_by=authorization.layer,
-        words=authorization.reason,
-        query=authorization.query,
-        verdict=authorization.verdict,
-        policy_version=authorization.policy_version,
-        code=authorization.code,
-    )
 
 
 def _end(

@@ -19,7 +19,7 @@ from agents import housekeeping, selectors
 from agents.deltas import DeltaWriter
 from agents.providers import catalog
 from agents.runner import Runner
-from clawsite.infra import bus, db
+from clawsite.infra import bus, clock, db, metrics
 from clawsite.infra.bus import Message
 from clawsite.infra.clock import boot_time
 from clawsite.infra.errors import ClawError
@@ -28,7 +28,7 @@ from clawsite.infra.version import version
 from sessions_app import attachments, freezes, lanes, queue, workers
 from sessions_app.models import Run
 from sessions_app.queue import Claimed
-from tools_app.execution import approvals, commands
+from tools_app.execution import approval_clock, commands
 from tools_app.execution.command_keeper import CommandKeeper
 from tools_app.keeper import SourceKeeper
 
@@ -40,6 +40,7 @@ TIDY_SECONDS = 3600.0
 class Worker:
     def __init__(self, *, concurrency: int | None = None) -> None:
         self.id = f"{socket.gethostname()[:32]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._process = metrics.process_name("worker")
         self._concurrency = concurrency or settings.WORKER_CONCURRENCY
         self._runners: dict[int, Runner] = {}
         self._abandoned: list[Claimed] = []  # given back with the next heartbeat: an outage is no death
@@ -82,6 +83,8 @@ class Worker:
             ),
             asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.note_the_log), name="note"),
             asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.forget_old_events), name="forget"),
+            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.forget_stateless_sessions), name="stateless"),
+            asyncio.create_task(self._every(metrics.LEAVE_SECONDS, self._leave_figures), name="figures"),
         ]
         try:
             await self._claim_until_drained()
@@ -91,6 +94,7 @@ class Worker:
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
+            metrics.forget(settings.HOME, self._process)
             await self._sources.close()
             await catalog.close_providers()
             await bus.stop()
@@ -120,6 +124,8 @@ class Worker:
         for claimed in taken:
             if lapsed := self._runners.get(claimed.pk):  # held up for longer than its own lease: taken over by this very worker
                 lapsed.stop(None, "lease lost")
+            if claimed.first:
+                metrics.queue_seconds.labels(claimed.lane).observe((clock.now() - claimed.accepted_at).total_seconds())
             runner = Runner(claimed, self._deltas)
             runner.lease_renewed(until)
             self._runners[claimed.pk] = runner
@@ -183,6 +189,10 @@ class Worker:
                 if stop.covers(runner.claimed.agent, runner.claimed.pk):
                     runner.stop(Run.Status.WAITING, stop.words)
 
+    async def _leave_figures(self) -> None:
+        """A worker has no port to be asked at."""
+        await asyncio.to_thread(metrics.leave, settings.HOME, self._process)
+
     async def _sweep(self) -> None:
         """Take over what dead workers left, and warn of long waits."""
         for dead in await db.read(workers.dead_on_this_host, own_identity(), is_alive):
@@ -200,8 +210,8 @@ class Worker:
 
     async def _look_at_questions(self) -> None:
         """Expire what nobody answered, warn of what will."""
-        if await db.read(approvals.any_due):
-            await db.write(approvals.look_at_the_clock, alone=True)
+        if await db.read(approval_clock.any_due):
+            await db.write(approval_clock.look_at_the_clock, alone=True)
 
     async def _tidy(self) -> None:
         """Delete attachments that nobody sent, and what old commands printed. Any number of workers may do so."""

@@ -1,5 +1,6 @@
 """Where an agent's files are: a private directory for each of its users, the one the operator named, or that of a sandbox."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +10,7 @@ from agents.models import Agent
 from sessions_app.keys import SessionKey, parse_key
 from tools_app.definition import Beside
 from tools_app.execution.rules import ExecRules
-
-HOOK = "hook"
+from tools_app.policy.catalog import WEBHOOK
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,12 @@ def workspace_of(agent: Agent, owner_id: int) -> Path:
     return _made(place_of(agent, owner_id))
 
 
-def workplace_of(agent: Agent, owner_id: int, session_id: str, session_key: str, rules: ExecRules) -> Workplace:
+def workplace_of(
+    agent: Agent, owner_id: int, session_id: str, session_key: str, rules: ExecRules, *, from_hook: bool = False
+) -> Workplace:
     """Where a session works by the exec rules. Its directories are made if they are not there."""
     own = workspace_of(agent, owner_id)
-    if not is_sandboxed(parse_key(session_key), rules):
+    if not is_sandboxed(parse_key(session_key), rules, from_hook=from_hook):
         return Workplace(own)
     if rules.workspace_access == "rw":
         return Workplace(own, sandboxed=True)
@@ -46,9 +48,18 @@ def workplace_of(agent: Agent, owner_id: int, session_id: str, session_key: str,
     return Workplace(inside, sandboxed=True, beside=Beside(own, "ro" if rules.workspace_access == "ro" else "none"))
 
 
-def is_sandboxed(key: SessionKey, rules: ExecRules) -> bool:
-    """Group chats and webhooks speak with strangers' words, so they are sandboxed unless an operator says otherwise."""
-    return rules.sandbox_mode == "all" or (rules.sandbox_mode == "groups" and (bool(key.group) or key.kind == HOOK))
+def forget_sandbox(session_id: object) -> None:
+    """Delete the directory that a session had for itself alone on this host, if it had one."""
+    shutil.rmtree(Path(settings.HOME) / "sandboxes" / f"session-{session_id}", ignore_errors=True)
+
+
+def is_sandboxed(key: SessionKey, rules: ExecRules, *, from_hook: bool = False) -> bool:
+    """Group chats and webhooks speak with strangers' words, so they are sandboxed unless an operator says otherwise.
+
+    A run that a webhook woke in another session is too, while it lasts.
+    """
+    from_strangers = bool(key.group) or key.kind == WEBHOOK or from_hook
+    return rules.sandbox_mode == "all" or (rules.sandbox_mode == "groups" and from_strangers)
 
 
 def _made(path: Path) -> Path:

@@ -4,7 +4,7 @@ A provider makes one attempt and keeps no conversation. Trying again is `agents.
 key is `agents.providers.catalog`.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -67,10 +67,12 @@ class ModelRequest:
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # temperature and the like, by their names in chat completions
     thinking: str = ""  # minimal, low, medium, high, …; empty or "off": the model's own default
     credentials: Credentials = field(default_factory=Credentials)
     timeouts: Timeouts = field(default_factory=Timeouts)
     run_id: str = ""  # for the raw log only; never sent
+    traceparent: str = ""  # sent as a header: the span of this call, where spans are sent anywhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from agents.providers.base import (
 )
 from agents.providers.dialect import Dialect, call_id_in
 from agents.providers.failures import failure_in_stream
+from agents.providers.parameters import chat_parameters
 
 
 def body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
         body["tools"] = wire_tools(request.tools)
     if dialect.effort and request.thinking not in ("", "off"):
         body["reasoning_effort"] = request.thinking
-    return body
+    return body | chat_parameters(request.parameters, dialect, with_tools=bool(request.tools))
 
 
 def wire_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any]]:

@@ -7,9 +7,11 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 
+from agents import summary_words
 from agents.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.providers.base import Finished, ModelRequest, StreamEvent, TextDelta, ThinkingDelta, Usage
 from agents.providers.demo_script import next_turn
+from agents.providers.demo_summary import summary_turn
 
 PIECES = re.compile(r"[一-鿿]{1,2}|[^\s一-鿿]+\s*|\s+")  # a word with its blank, or two Chinese characters
 WORDS = re.compile(r"[一-鿿]|[^\s一-鿿]+")
@@ -22,7 +24,10 @@ class DemoProvider:
         self._pause = pause
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
-        turn = next_turn(request.messages, [tool.name for tool in request.tools])
+        if request.system == summary_words.SYSTEM:
+            turn = summary_turn(request.messages)
+        else:
+            turn = next_turn(request.messages, [tool.name for tool in request.tools])
         for piece in _pieces(turn.thinking):
             yield ThinkingDelta(piece)
             await asyncio.sleep(self._pause)

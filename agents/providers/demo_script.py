@@ -181,6 +181,8 @@ def _tell_command(result: ToolResultMessage, command: str, words: Words) -> str:
     if result.is_error and not text.endswith("]"):  # not even tried
         return words.failed.format(tool=result.name, error=text.replace("\n", "\n> "))
     printed, _, how = text.rpartition("\n")
+    if how.startswith("[it runs in the background"):
+        return words.goes_on.format(command=command) + (f"\n\n{_fenced(printed, '', words)}" if printed else "")
     return words.ran.format(command=command, how=how.strip("[]")) + "\n\n" + _fenced(printed, "", words)
 
 

@@ -33,7 +33,10 @@ class Words:
     attached: str
     thought_attached: str
     ran: str
+    goes_on: str
     denied: str
+    summary_heading: str
+    summary_tools: str
 
 
 ENGLISH = Words(
@@ -91,7 +94,10 @@ You attached {names}. I am a fixed script and cannot look at it, but a real mode
 short texts in full. Other files are in the workspace under `uploads/`; you could say: `list the files in my workspace`.""",
     thought_attached="Something is attached to this message. I name it.",
     ran="`{command}` has run ({how}):",
+    goes_on="`{command}` was started and goes on in the background. The card above says when it has ended.",
     denied="I was not allowed to run `{command}`:\n\n> {reason}",
+    summary_heading="The demo model is a script and only lists what you asked:",
+    summary_tools="Tools used: {tools}",
 )
 
 SIMPLIFIED_CHINESE = Words(
@@ -149,7 +155,10 @@ SIMPLIFIED_CHINESE = Words(
 其他文件在工作区的 `uploads/` 里，您可以说：`列出工作区的文件`。""",
     thought_attached="这条消息带有附件，我说出它们的名字。",
     ran="`{command}` 已执行（{how}）：",
+    goes_on="`{command}` 已启动，正在后台继续运行。结束时，上面的卡片会显示结果。",
     denied="我没有获准执行 `{command}`：\n\n> {reason}",
+    summary_heading="演示模型只是一段脚本，仅列出您提过的要求：",
+    summary_tools="用过的工具：{tools}",
 )
 
 

@@ -31,6 +31,7 @@ class Dialect:
     thinking_back: bool = False  # wants reasoning_content in earlier answers
     short_call_ids: bool = False
     images: bool = True
+    completion_limit: bool = False  # calls max_tokens max_completion_tokens
 
 
 def learn(dialect: Dialect, words: str) -> Dialect | None:
@@ -39,6 +40,8 @@ def learn(dialect: Dialect, words: str) -> Dialect | None:
     learned = dialect
     if "v1/responses" in words:
         learned = replace(dialect, responses=True)
+    elif "max_completion_tokens" in words and "max_tokens" in words:
+        learned = replace(dialect, completion_limit=True)
     elif "tool call id" in words and "length of 9" in words:
         learned = replace(dialect, short_call_ids=True)
     elif "reasoning_content" in words:

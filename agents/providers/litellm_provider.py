@@ -17,6 +17,7 @@ from agents.providers.base import FailureKind, ModelRequest, ProviderError, Stre
 from agents.providers.chat_format import Answer, wire_messages, wire_tools
 from agents.providers.dialect import Dialect
 from agents.providers.failures import kind_of_status, kind_of_words, retry_after_of, shorten
+from agents.providers.parameters import chat_parameters
 
 # "litellm.RateLimitError: RateLimitError: OpenAIException - the words"
 PREFIXES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - |\.\s*))+")
@@ -99,9 +100,11 @@ def _parameters(request: ModelRequest) -> dict[str, Any]:
         parameters["reasoning_effort"] = request.thinking
     if request.credentials.api_key:
         parameters["api_key"] = request.credentials.api_key
+    if request.traceparent:
+        parameters["extra_headers"] = {"traceparent": request.traceparent}
     if request.credentials.base_url:
         parameters["api_base"] = request.credentials.base_url
-    return parameters
+    return parameters | chat_parameters(request.parameters, Dialect(), with_tools=bool(request.tools))
 
 
 def _as_dict(chunk: Any) -> dict[str, Any]:

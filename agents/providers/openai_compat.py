@@ -95,6 +95,8 @@ class OpenAICompatProvider:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         if credentials.api_key:
             headers["Authorization"] = f"Bearer {credentials.api_key}"
+        if request.traceparent:
+            headers["traceparent"] = request.traceparent
         timeout = aiohttp.ClientTimeout(total=None, connect=request.timeouts.connect)
         endpoint = (credentials.base_url, request.model)
         clock = asyncio.get_running_loop().time

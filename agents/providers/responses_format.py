@@ -12,6 +12,7 @@ from agents.providers.base import ModelRequest, Usage
 from agents.providers.chat_format import Answer, data_url, with_tool_images, without_images
 from agents.providers.dialect import Dialect
 from agents.providers.failures import failure_in_stream
+from agents.providers.parameters import responses_parameters
 
 FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
@@ -29,7 +30,7 @@ def responses_body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]
         ]
     if dialect.effort and request.thinking not in ("", "off"):
         body["reasoning"] = {"effort": request.thinking}
-    return body
+    return body | responses_parameters(request.parameters, with_tools=bool(request.tools))
 
 
 def _user_content(message: UserMessage, dialect: Dialect) -> str | list[dict[str, Any]]:
