@@ -15,7 +15,7 @@ from clawsite.accounts.models import User
 from clawsite.infra.admin_base import Around, Page, ReadOnlyAdmin
 from clawsite.infra.admin_display import EMPTY, link_column, link_to
 from sessions_app.models import ToolCall
-from tools_app import policies, policy_tests
+from tools_app import admin_exec, admin_sources, policies, policy_tests  # noqa: F401  # the first two register their tables
 from tools_app.admin_forms import ToolPolicyForm
 from tools_app.admin_served import VersionedAdmin
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
@@ -91,6 +91,10 @@ class ToolPolicyAdmin(VersionedAdmin):
 
 @admin.register(PolicyTest)
 class PolicyTestAdmin(VersionedAdmin):
+    when_empty = _(
+        "A test says what the policy must always answer; it is run before a change is published. "
+        "Add one here or under Which tools, and why."
+    )
     audited_as = ""  # by policy_tests
     form = PolicyTestForm
     list_filter = ["expected"]

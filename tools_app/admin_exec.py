@@ -18,7 +18,7 @@ from clawsite.infra.admin_display import link_column
 from tools_app.admin_exec_forms import ExecRuleForm, GrantForm
 from tools_app.admin_served import ServedAdmin
 from tools_app.execution import grants
-from tools_app.execution.rules import save_rule
+from tools_app.execution.rules import note_groups, save_rule
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
 PLACE = ["scope", "subject"]
@@ -30,6 +30,7 @@ def _editor(request: HttpRequest) -> User:
 
 @admin.register(ExecRule)
 class ExecRuleAdmin(ServedAdmin):
+    when_empty = _("No rule: every command is refused. Add one, or press “Let agent main ask” on the page of approvals.")
     form = ExecRuleForm
     list_display = [
         "place",
@@ -65,7 +66,7 @@ class ExecRuleAdmin(ServedAdmin):
         return str(rule)
 
     def around(self, row: ExecRule) -> Iterable[Page]:
-        yield Page(_("Questions that wait"), "approvals")
+        yield Page(_("Approvals"), "approvals")
         yield Page(_("Try a command"), "try-command")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ExecRule | None = None) -> list[str]:
@@ -73,6 +74,11 @@ class ExecRuleAdmin(ServedAdmin):
 
     def save_model(self, request: HttpRequest, obj: ExecRule, form: Any, change: bool) -> None:
         save_rule(obj, by=_editor(request), expected_version=form.cleaned_data["seen_version"] if change else None)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        if "approver_groups" in form.changed_data:
+            note_groups(form.instance, by=_editor(request))
 
     def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
         return []  # a rule about commands names no tools
@@ -88,6 +94,9 @@ def _taking_back(request: HttpRequest, grant: Grant) -> Outlook:
 class GrantAdmin(ClawAdmin):
     """New ones can be added and living ones taken back; none is changed or deleted, so that one can see later what was allowed."""
 
+    when_empty = _(
+        "Every command is asked about. Add programs that need no question, or let approvers grant them when they answer."
+    )
     form = GrantForm
     list_display = [
         "__str__",
@@ -192,6 +201,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
 @admin.register(Command)
 class CommandAdmin(ReadOnlyAdmin):
+    when_empty = _("No command has been started yet. Let an agent ask under Approvals, then write “run ls -la” in the chat.")
     list_display = ["name", "status", "exit_code", "signal", "background", "worker", "started_at", "ended_at"]
     list_filter = ["status", "background", "started_at"]
     search_fields = ["name", "plan_hash", "worker"]

@@ -90,6 +90,7 @@ class SourceAdmin(ServedAdmin):
 
 @admin.register(McpServer)
 class McpServerAdmin(SourceAdmin):
+    when_empty = _("An MCP server brings agents more tools. Add one by its address or its command.")
     form = McpServerForm
     switch = staticmethod(source_changes.switch_servers)
     list_display = ["name", "enabled", STATUS, "transport", "tool_count", "restarts", "checked_at", "error_shown"]
@@ -164,6 +165,7 @@ class McpServerAdmin(SourceAdmin):
 class PluginAdmin(SourceAdmin):
     """Plugins are installed with pip and found by the workers; here they are only switched."""
 
+    when_empty = _("Plugins are Python packages that are installed beside Clawsite; each is listed here once it is found.")
     form = PluginForm
     switch = staticmethod(source_changes.switch_plugins)
     list_display = ["name", "enabled", "package", "version", "tool_count", "seen_at", "error_shown"]

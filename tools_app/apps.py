@@ -13,11 +13,16 @@ class ToolsAppConfig(AppConfig):
         from django.db.models.signals import post_migrate
 
         from sessions_app.runs import unowned_run_ended
-        from tools_app import admin_exec, admin_sources  # noqa: F401  # they register their tables
-        from tools_app.policies import install_policies
 
-        post_migrate.connect(install_policies, sender=self)
+        post_migrate.connect(_install_policies, sender=self, dispatch_uid="install policies")
         unowned_run_ended.connect(_void_questions, dispatch_uid="void questions")
+
+
+def _install_policies(**signal: Any) -> None:
+    """Imported when it is needed: it brings along pydantic, 0.3 s that most commands of the command line do without."""
+    from tools_app.policies import install_policies
+
+    install_policies(**signal)
 
 
 def _void_questions(run_pk: int, reason: str, **_signal: Any) -> None:

@@ -42,7 +42,7 @@ class AuthorizedCall:
 class Authorization:
     """The decision about one call, with all that is needed to ask years later why it was made."""
 
-    effect: Literal["allow", "ask", "deny"]
+    effect: Literal["allow", "ask", "deny", "hand_over"]
     layer: str  # that refused; empty when allowed
     rule: str
     reason: str  # in words, as the model is told when refused
@@ -71,6 +71,8 @@ def authorize_tool_call(
 
     What no layer refuses and is supervised is judged by its plan too: `supervise` is asked then, and only then.
     """
+    if call.name in toolset.callers:
+        return _handed_over(call, toolset, rules)
     query, verdict, layer, rule = _layers(call, toolset, rules, now)
     tool = toolset.get(call.name)
     reason = _refusal(call, layer, rule, toolset, now.gone if now else NOTHING) if layer else "allowed: no layer refuses it"
@@ -98,6 +100,21 @@ def authorize_tool_call(
         permit=permit,
         code=supervision.code if supervision and layer == EXEC else "tool_not_allowed",
         supervision=supervision,
+    )
+
+
+def _handed_over(call: CallRef, toolset: Toolset, rules: PolicyRules) -> Authorization:
+    """A tool of whoever asked. There is no permit, so nothing here can run it; no layer is asked, for it is not ours to allow."""
+    query = toolset.query.about(())
+    return Authorization(
+        effect="hand_over",
+        layer="",
+        rule="",
+        reason=f"`{call.name}` is a tool of the caller: the call is returned to it and not run here",
+        query=query.to_json(),
+        verdict=evaluate(query, rules).to_json() | {"caller": call.name},
+        policy_version=rules.version,
+        permit=None,
     )
 
 

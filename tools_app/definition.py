@@ -146,6 +146,7 @@ class ToolEnv:
     model: str = ""
     takes_images: bool = False  # whether that model can look at images
     beside: Beside | None = None  # in a sandbox whose workspace is not the agent's own
+    through: tuple[tuple[str, str], ...] = ()  # agent and session of those that the message was passed on by
     sender_id: int = 0  # who sent the message that started the run, which may be a guest; left out: the owner
     tools: frozenset[str] = frozenset()  # names of all that the policy leaves this run
     search_providers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)  # what plugins bring to web_search

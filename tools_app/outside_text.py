@@ -4,11 +4,11 @@ import re
 
 from django.utils.crypto import salted_hmac
 
+from tools_app.envelopes import MARK_CHARACTERS
+
 # Our own marks, and those with which chat templates part the speakers: a local model's tokenizer may take them from any text.
 BORDER = re.compile(r"<<<(?=\s*(?:end\s+of\s+)?outside)", re.IGNORECASE)
 SPEAKER = re.compile(r"<\|(?=[A-Za-z_]{1,40}\|>)")
-
-MARK_CHARACTERS = 16
 
 
 def enveloped(text: str, source: str = "outside") -> str:

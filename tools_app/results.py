@@ -1,7 +1,6 @@
 """Shapes a tool's result often has, made from values: JSON and images. Plain text is `definition.text_result`. Pure."""
 
 import base64
-import binascii
 import io
 import json
 from typing import Any
@@ -23,7 +22,7 @@ def image_result(data: str, *, name: str = "image", words: str = "", details: di
     """An image that came as base64; what it is, its bytes say, whatever its sender called it."""
     try:
         return image_result_from_bytes(base64.b64decode(data, validate=True), name=name, words=words, details=details)
-    except binascii.Error:
+    except ValueError:  # letters beyond ASCII are no binascii.Error
         raise ToolFailed(f"`{name}` is not valid base64") from None
 
 

@@ -28,3 +28,4 @@ class Supervision:
     told: dict[str, Any] = field(default_factory=dict)  # about it, to those who follow the chat
     grants: tuple[int, ...] = ()  # that allowed it, each to be used once more when it starts
     code: str = "exec_denied"
+    unanswered: bool = False  # it was asked about, nobody answered, and the list allows it

@@ -1,5 +1,6 @@
 """The tools of one run, on one page: owner gate → nine layers → create → adapt. What is left out, the model never sees."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,13 +20,24 @@ class Toolset:
     query: PolicyQuery
     verdict: Verdict
     declined: dict[str, str] = field(default_factory=dict)
+    callers: dict[str, dict[str, Any]] = field(default_factory=dict)  # specs of tools that whoever asked has: never run here
 
     def get(self, name: str) -> Tool | None:
         return self.tools.get(name)
 
     def specs(self) -> list[dict[str, Any]]:
         """What the model is told: name, description and parameters of each tool."""
-        return [tool.spec() for tool in self.tools.values()]
+        return [*(tool.spec() for tool in self.tools.values()), *self.callers.values()]
+
+    def with_callers(self, specs: Sequence[dict[str, Any]]) -> "Toolset":
+        """With the caller's own tools beside ours. Under a name of ours it is always ours that is meant, also if it is refused."""
+        if not specs:
+            return self
+        ours = {facts.name for facts in self.query.tools}
+        theirs = [spec for spec in specs if spec["name"] not in ours]
+        query = self.query
+        fitted = {spec["name"]: {**spec, "parameters": adapt(spec["parameters"], query.provider, query.model)} for spec in theirs}
+        return replace(self, callers=fitted)
 
 
 def build_toolset(env: ToolEnv, query: PolicyQuery, rules: PolicyRules, known: Registry) -> Toolset:

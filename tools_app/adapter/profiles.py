@@ -65,7 +65,8 @@ def adapt(parameters: Schema, provider: str, model: str) -> Schema:
 
 @lru_cache(maxsize=2048)  # some 60 tools of a few servers, for each kind of provider
 def _adapted(parameters: bytes, profile: Profile) -> Schema:
-    return _fitted(normalise(json.loads(parameters)), profile)
+    # No JSON has infinity, and no provider takes it.
+    return _fitted(normalise(json.loads(parameters, parse_constant=lambda _: None)), profile)
 
 
 def _fitted(schema: Schema, profile: Profile) -> Schema:

@@ -148,6 +148,8 @@ async def _started(keeping: CommandKeeper, plan: ExecPlan, call: Call) -> Kept:
         return await keeping.start(plan, may_act=call.may_act)
     except NotOurs:
         raise ToolFailed("exec_denied: the run was lost before the command could begin. It did not run.") from None
+    except commands.Stopped as stop:
+        raise ToolFailed(f"exec_denied: {stop}. It did not run.") from None
     except ClawError as error:
         raise ToolFailed(f"{error.message}. It did not run.") from error
 

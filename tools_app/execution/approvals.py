@@ -10,20 +10,16 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
-from clawsite.infra import acting, audit, bus, clock
-from clawsite.infra.acting import Actor
+from clawsite.infra import acting, clock, metrics
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from sessions_app import hot_sql, runs, sql
-from sessions_app.events import announce
-from sessions_app.hot_sql import LeaseLost, Step
-from sessions_app.journal import NewEvent
+from sessions_app import runs, sql
 from sessions_app.lease_sql import Claimed
 from sessions_app.models import Run
 from tools_app.execution import grants
+from tools_app.execution.approval_news import noted, tell, tell_session
 from tools_app.execution.gate import Judgement, narrow_entry
 from tools_app.execution.grants import Wish
 from tools_app.execution.plan import Planned
@@ -35,7 +31,6 @@ Decision = Approval.Decision
 LONGEST_REASON = 1000
 LONGEST_WHY = 4000
 LONGEST_OPEN = dt.timedelta(days=30)
-WARN_BEFORE = dt.timedelta(minutes=10)  # or the last fifth of its time, whichever is shorter
 RECORDED = {
     Status.APPROVED: "approval.decided",
     Status.DENIED: "approval.decided",
@@ -144,19 +139,18 @@ def resolve(
         raise Conflict(_("what you saw is not what would run; look at it again"))
     if decision == Decision.FOR:
         wish = (wish or Wish()).checked()
-    _hold(approval)
+    hold(approval)
     _still_wanted(approval)
     if decision == Decision.DENY:
-        return _settle(approval, Status.DENIED, decision, by=by, reason=reason)
+        return settle(approval, Status.DENIED, decision, by=by, reason=reason)
     agreed = _agreed(approval, by, decision, wish)
     if agreed is None:
         tell(approval, "voted")
         return approval
     decision, wish = agreed
-    settled = _settle(approval, Status.APPROVED, decision, by=by, reason=reason)
-    if decision != Decision.ONCE:
-        grants.give(settled, by=by, wish=wish if decision == Decision.FOR else None)
-    return settled
+    if decision != Decision.ONCE:  # before it is told who decided: what is told says for how long and where
+        grants.give(approval, by=by, wish=wish if decision == Decision.FOR else None)
+    return settle(approval, Status.APPROVED, decision, by=by, reason=reason)
 
 
 def _agreed(approval: Approval, by: User, decision: str, wish: Wish | None) -> tuple[str, Wish | None] | None:
@@ -180,7 +174,7 @@ def _agreed(approval: Approval, by: User, decision: str, wish: Wish | None) -> t
     return Decision.FOR, wishes[0] if len(wishes) == 1 else wishes[0].narrower(wishes[1])
 
 
-def _hold(approval: Approval) -> None:
+def hold(approval: Approval) -> None:
     """Nobody else moves its session until the transaction ends; sessions are locked before everything else."""
     if approval.session_id:
         sql.lock_sessions([sql.uuid_value(approval.session_id)])
@@ -205,7 +199,7 @@ def _answered(approval: Approval) -> Conflict:
     return Conflict(words % {"who": who, "status": approval.get_status_display()}, details=details)
 
 
-def _settle(approval: Approval, to: str, decision: str, *, by: User | None, reason: str = "") -> Approval:
+def settle(approval: Approval, to: str, decision: str, *, by: User | None, reason: str = "") -> Approval:
     """The one function that ends a question, by compare-and-set; then the run may go on."""
     before = Approval.objects.filter(pk=approval.pk, status__in=Approval.ENTERED_FROM[Status(to)])
     stamp = {"decided_at": clock.now(), "decided_by": by, "decision": decision, "reason": reason[:LONGEST_REASON]}
@@ -215,8 +209,9 @@ def _settle(approval: Approval, to: str, decision: str, *, by: User | None, reas
     approval.refresh_from_db()
     how = {"decision": approval.decision, "status": approval.status, "reason": approval.reason}
     noted(RECORDED[Status(to)], approval, actor=acting.account(by) if by else acting.SYSTEM, **how)
+    transaction.on_commit(metrics.approvals_decided.labels(to).inc)
     tell(approval, "resolved")
-    _tell_session(approval)
+    tell_session(approval)
     if approval.run_id:
         runs.make_ready([approval.run_id])
     return approval
@@ -229,9 +224,9 @@ def drop(approval_id: str | UUID, *, by: User) -> Approval:
     if approval.session is None:
         raise Forbidden(_("whoever asked from outside takes it back there"))
     runs.may_write(by, approval.session)
-    _hold(approval)
+    hold(approval)
     _still_wanted(approval)
-    return _settle(approval, Status.DENIED, Decision.DROP, by=by, reason="whoever asked for it does not want it any more")
+    return settle(approval, Status.DENIED, Decision.DROP, by=by, reason="whoever asked for it does not want it any more")
 
 
 @transaction.atomic
@@ -240,7 +235,7 @@ def extend(approval_id: str | UUID, *, by: User) -> Approval:
     approval = find(by, approval_id)
     if refused := why_not(by, approval):
         raise Forbidden(refused)
-    _hold(approval)
+    hold(approval)
     _still_wanted(approval)
     until = clock.now() + (approval.expires_at - approval.created_at)
     latest = approval.created_at + LONGEST_OPEN
@@ -249,44 +244,6 @@ def extend(approval_id: str | UUID, *, by: User) -> Approval:
     noted("approval.extended", approval, actor=acting.account(by), until=approval.expires_at.isoformat())
     tell(approval, "extended")
     return approval
-
-
-def expires_soon(approval: Approval, now: dt.datetime) -> bool:
-    """Whether it is time to warn: the last ten minutes, or the last fifth of its time where that is shorter."""
-    left = approval.expires_at - now
-    return left <= WARN_BEFORE and left <= (approval.expires_at - approval.created_at) / 5
-
-
-def any_due() -> bool:
-    """Whether the clock has anything to say to an open question; asked every second, so it only looks."""
-    now = clock.now()
-    due = Q(expires_at__lte=now) | Q(warned_at__isnull=True, expires_at__lte=now + WARN_BEFORE)
-    return Approval.objects.filter(due, status=Status.PENDING).exists()
-
-
-def look_at_the_clock() -> int:
-    """Expire what nobody answered and warn of what will; -> how many ended. Any number of workers may look."""
-    now = clock.now()
-    due = Approval.objects.filter(status=Status.PENDING, expires_at__lte=now).select_related("session", "run")
-    ended = 0
-    for approval in due.order_by("session_id")[:100]:
-        with transaction.atomic():
-            _hold(approval)
-            approval.refresh_from_db(fields=["expires_at"])
-            if approval.expires_at > clock.now():
-                continue  # somebody has extended it in this very moment
-            try:
-                _settle(approval, Status.EXPIRED, "", by=None, reason="nobody answered in time")
-                ended += 1
-            except Conflict:
-                continue  # answered, extended or swept by somebody else in this very moment
-    soon = Approval.objects.filter(status=Status.PENDING, warned_at__isnull=True, expires_at__lte=now + WARN_BEFORE)
-    for approval in soon[:100]:
-        if not expires_soon(approval, now):
-            continue
-        if Approval.objects.filter(pk=approval.pk, warned_at__isnull=True).update(warned_at=now):
-            tell(approval, "expiring")
-    return ended
 
 
 def void(approvals: Iterable[Approval], reason: str) -> None:
@@ -299,7 +256,7 @@ def void(approvals: Iterable[Approval], reason: str) -> None:
         approval.refresh_from_db()
         noted("approval.voided", approval, actor=acting.SYSTEM, reason=reason)
         tell(approval, "resolved")
-        _tell_session(approval)
+        tell_session(approval)
 
 
 def void_of_run(run_pk: int, reason: str) -> None:
@@ -316,68 +273,15 @@ def void_of_run_call(run_pk: int, call_id: str, reason: str) -> None:
     )
 
 
-def consume(run_pk: int, call_id: str, plan_hash: str) -> bool:
-    """Use up an answer, in the transaction that marks its call as started. False: there is none for this plan."""
+def consume(run_pk: int, call_id: str, plan_hash: str) -> Approval | None:
+    """Use up an answer, in the transaction that marks its call as started. None: there is none for this plan."""
     answered = Approval.objects.filter(run_id=run_pk, call_id=call_id, plan_hash=plan_hash, status=Status.APPROVED)
     if not answered.update(status=Status.USED, used_at=clock.now()):
-        return False
-    used = Approval.objects.get(run_id=run_pk, call_id=call_id, status=Status.USED)
+        return None
+    used = Approval.objects.select_related("decided_by").get(run_id=run_pk, call_id=call_id, status=Status.USED)
     noted("approval.used", used, actor=acting.agent(used.agent))
-    return True
+    return used
 
 
 def open_of_run(run_pk: int) -> bool:
     return Approval.objects.filter(run_id=run_pk, status=Status.PENDING).exists()
-
-
-def noted(action: str, approval: Approval, *, actor: Actor, **details: Any) -> None:
-    """In the audit log, with the plan's hash: what was asked, agreed to and run is the same, or it can be seen that it is not."""
-    audit.record(
-        action,
-        actor=actor,
-        subject=("approval", approval.pk),
-        session=approval.session_id or "",
-        run=approval.run_id or "",
-        plan=approval.plan_hash,
-        line=approval.plan["line"],
-        agent=approval.agent,
-        **details,
-    )
-
-
-def tell(approval: Approval, change: str) -> None:
-    """A hint that a question was asked or changed; whoever hears it reads the row."""
-    message = {"k": "approval", "id": str(approval.pk), "change": change, "session": str(approval.session_id or "")}
-    transaction.on_commit(lambda: bus.publish(message))
-
-
-def _tell_session(approval: Approval) -> None:
-    """Tell those who follow the chat, unless a worker has the run: then its next step tells."""
-    session, run = approval.session, approval.run
-    if session is None or run is None:
-        return
-    data = {
-        "phase": "decided",
-        "name": approval.tool,
-        "toolCallId": approval.call_id,
-        "approval": {
-            "id": str(approval.pk),
-            "status": approval.status,
-            "decision": approval.decision,
-            "by": approval.decided_by.get_username() if approval.decided_by else None,
-            "reason": approval.reason,
-        },
-    }
-    try:
-        with transaction.atomic():
-            told = hot_sql.commit_step(Step(run.pk, session.id, None, events=[NewEvent("tool", data)]))
-    except LeaseLost:
-        return
-    announce(
-        session_id=session.id,
-        session_key=session.key,
-        owner_id=session.owner_id,
-        told=told,
-        run_pk=run.pk,
-        run_id=run.run_id,
-    )

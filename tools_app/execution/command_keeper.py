@@ -58,6 +58,7 @@ class Kept:
     why: str = ""  # it was ended by us
     over: "asyncio.Task[Ended]" = field(init=False)  # when its end is in its row
     obeying: "asyncio.Task[None] | None" = None
+    heard: int = 0  # the last input that was typed into it
 
     def kill(self, why: str) -> None:
         self.why = self.why or why
@@ -225,20 +226,26 @@ class CommandKeeper:
     async def _obey(self, kept: Kept, inputs: Sequence[CommandInput]) -> None:
         """One after the other, in the order in which they were said."""
         for each in inputs:
-            error = ""
-            try:
-                match each.kind:
-                    case Kind.WRITE:
-                        await kept.running.write(each.data.encode())
-                    case Kind.CLOSE:
-                        kept.running.close_stdin()
-            except BrokenPipeError:
-                error = "it does not read its input any more"
-            except Exception as fault:
-                log.exception("input %d of command %s", each.pk, kept.id)
-                error = type(fault).__name__
+            # What could not be noted as done, or was read before it was, comes once more: it is noted, and not typed again.
+            error = await self._type(kept, each) if each.pk > kept.heard else ""
             await db.write(commands.obeyed, each.pk, error)
         self.changed.set()  # something may have been said meanwhile
+
+    async def _type(self, kept: Kept, told: CommandInput) -> str:
+        """-> what went wrong"""
+        kept.heard = told.pk
+        try:
+            match told.kind:
+                case Kind.WRITE:
+                    await kept.running.write(told.data.encode())
+                case Kind.CLOSE:
+                    kept.running.close_stdin()
+        except BrokenPipeError:
+            return "it does not read its input any more"
+        except Exception as fault:
+            log.exception("input %d of command %s", told.pk, kept.id)
+            return type(fault).__name__
+        return ""
 
 
 async def _read(kept: Kept) -> None:

@@ -15,7 +15,9 @@ from django.db.models import Q, QuerySet
 from clawsite.infra import acting, audit, bus, clock
 from clawsite.infra.identity import Identity
 from sessions_app import freezes, workers
-from sessions_app.models import Run
+from sessions_app.models import Run, ToolCall
+from sessions_app.notices import add_notice
+from sessions_app.verdicts import ADMISSION
 from tools_app.execution.plan import ExecPlan
 from tools_app.execution.printed import WAITING
 from tools_app.models import Approval, Command, CommandInput, CommandOutput
@@ -30,9 +32,19 @@ OUTPUT_KEPT = dt.timedelta(hours=24)  # after its end
 CHANGED = {"k": "command"}
 
 
+class Stopped(Exception):
+    """Somebody wants the run, its agent or everything stopped since the call began: the command must not get the word."""
+
+
 def begin(command: UUID, plan: ExecPlan, *, worker: str, process: Identity) -> Command:
     """The row of a command that stands ready and gets the word next. In a transaction that commits before it does."""
-    run = Run.objects.only("session_id", "generation").get(pk=plan.run)
+    run = Run.objects.only("session_id", "generation", "abort_requested_at").get(pk=plan.run)
+    try:
+        freezes.hold_starts(plan.agent, plan.run)
+    except freezes.Frozen as stop:
+        raise Stopped(str(stop)) from None
+    if run.abort_requested_at is not None:
+        raise Stopped("somebody has asked for the end of this run")
     answer = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash, status=Approval.Status.USED)
     begun = Command.objects.create(
         id=command,
@@ -62,9 +74,30 @@ def end(command: UUID, to: Status, *, exit_code: int | None = None, signal: str 
         return False
     Command.objects.filter(pk=command, output_end__lt=printed).update(output_end=printed)
     CommandInput.objects.filter(command=command, done_at__isnull=True).update(done_at=clock.now(), error="it had ended")
-    _record("command.ended", Command.objects.get(pk=command))
+    ended = Command.objects.select_related("session", "run").get(pk=command)
+    _record("command.ended", ended)
+    if ended.background:
+        _tell_conversation(ended)
     _hint(command)
     return True
+
+
+def _tell_conversation(command: Command) -> None:
+    """Nobody waits for a command in the background, so its end is told: to people at once, to the model in its next run."""
+    session = command.session
+    if session.deleted_at or session.generation != command.generation:
+        return
+    took = (command.ended_at - command.started_at) // dt.timedelta(milliseconds=1) if command.ended_at else 0
+    how = f"ended with exit code {command.exit_code}" if command.status == Status.EXITED else f"was ended: {command.reason}"
+    facts = {
+        "name": command.name,
+        "status": command.status,
+        "exitCode": command.exit_code,
+        "signal": command.signal,
+        "durationMs": took,
+    }
+    words = f"Background command {command.name} {how}, after {took / 1000:.1f} s. `process` has what it printed."
+    add_notice(session, "command", words, runId=command.run.run_id, toolCallId=command.call_id, command=facts)
 
 
 def _record(action: str, command: Command) -> None:
@@ -80,7 +113,7 @@ def _record(action: str, command: Command) -> None:
         plan=command.plan_hash,
         line=command.plan["line"],
         approval=str(command.approval_id or ""),
-        **(ended if action == "command.ended" else {}),
+        **(ended if action == "command.ended" else {"grants": _grants_of(command)}),
     )
     log.info(
         "%s %s (run %d, worker %s, plan %.12s): %s %s",
@@ -206,3 +239,9 @@ def _hint(command: UUID) -> None:
     """To the worker that has it, and to whoever waits for its output. Both look by themselves too."""
     message = {**CHANGED, "id": str(command)}
     transaction.on_commit(lambda: bus.publish(message))
+
+
+def _grants_of(command: Command) -> list[int]:
+    """The numbers of the grants that let it through, where nobody was asked."""
+    kept = ToolCall.objects.filter(run_id=command.run_id, call_id=command.call_id).values_list("verdict", flat=True).first()
+    return [grant["id"] for grant in (kept or {}).get(ADMISSION, {}).get("grants", [])]

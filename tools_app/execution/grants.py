@@ -13,8 +13,8 @@ from clawsite.accounts.models import User
 from clawsite.infra import acting, audit, clock
 from clawsite.infra.acting import Actor
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from tools_app.execution.allowlist import settled
-from tools_app.execution.gate import AllowEntry
+from tools_app.execution.allowlist import matches, settled
+from tools_app.execution.gate import AllowEntry, Analysis
 from tools_app.execution.plan import ExecPlan
 from tools_app.hidden_letters import has_hidden
 from tools_app.models import Approval, Grant
@@ -72,8 +72,15 @@ class Standing:
         if row.approval is None:
             return False
         seen = ExecPlan.from_json(row.approval.plan)
-        same_programs = seen.executables == self.plan.executables
-        return same_programs and self.plan.network <= seen.network and self.plan.level >= seen.level
+        same_place = (seen.executables, seen.cwd, seen.access) == (self.plan.executables, self.plan.cwd, self.plan.access)
+        return same_place and self.plan.network <= seen.network and self.plan.level >= seen.level
+
+    def that_match(self, analysis: Analysis) -> tuple[int, ...]:
+        """Those that name a program of the line."""
+        found = [program.executable for program in analysis.programs if program.executable]
+        return tuple(
+            row.pk for row in self.rows if any(matches(entry.pattern, each) for entry in entries_of(row) for each in found)
+        )
 
     def without_counted(self) -> "Standing":
         return Standing([row for row in self.rows if row.uses_left is None], self.plan)

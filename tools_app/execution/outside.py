@@ -8,9 +8,10 @@ from django.db import transaction
 from clawsite.accounts.models import User
 from clawsite.infra import acting, clock
 from clawsite.infra.errors import InvalidRequest, QueueFull
-from tools_app.execution import approvals
+from tools_app.execution import approval_news
 from tools_app.execution.line import refusals
 from tools_app.execution.plan import ExecPlan
+from tools_app.execution.rules import rules_for
 from tools_app.models import Approval
 
 MOST_OPEN = 20  # of one account
@@ -21,34 +22,16 @@ OUTSIDE = "outside"
 def ask(*, by: User, name: str, command: str, cwd: str, agent: str, seconds: float) -> Approval:
     """Ask people; the same name again finds the question that is open."""
     mine = Approval.objects.filter(requester=by, run__isnull=True, status=Approval.Status.PENDING)
+    plan = _plan(command, cwd, agent, name or uuid.uuid4().hex)
     if name and (first := mine.filter(call_id=name).first()):
-        if first.plan["line"] != command:
-            raise InvalidRequest(f"the id {name!r} is that of an open question about another command")
+        if first.plan_hash != plan.hash:
+            raise InvalidRequest(f"the id {name!r} is that of an open question about another command, directory or agent")
         return first
     if mine.count() >= MOST_OPEN:
         raise QueueFull(f"{MOST_OPEN} of your questions are open; wait for answers", retryable=True, retry_after_ms=5000)
     if refused := refusals(command):
         raise InvalidRequest(f"the command cannot be shown to people. {refused[0].words}")
-    plan = ExecPlan(
-        line=command,
-        argv=None,
-        cwd=cwd,
-        environment_hash="",
-        executables=(),
-        tool=OUTSIDE,
-        agent=agent,
-        session="",
-        run=0,
-        call=name or uuid.uuid4().hex,
-        level=0,
-        workspace="",
-        access="none",
-        home="",
-        network=True,
-        background=False,
-        pty=False,
-        timeout_s=0,
-    )
+    rules = rules_for(agent, "")
     now = clock.now()
     words = f"{by.get_username()} asks about a command that it runs itself, outside of Clawsite"
     approval = Approval.objects.create(
@@ -66,10 +49,36 @@ def ask(*, by: User, name: str, command: str, cwd: str, agent: str, seconds: flo
             "may": [Approval.Decision.ONCE, Approval.Decision.DENY],
             "notNarrow": "it runs outside of Clawsite",
         },
+        needed=2 if rules.two_people else 1,
+        approver_groups=[list(names) for names in rules.approver_groups],
         exclude_requester=True,
         created_at=now,
         expires_at=now + dt.timedelta(seconds=seconds),
     )
-    approvals.noted("approval.requested", approval, actor=acting.account(by))
-    approvals.tell(approval, "requested")
+    approval_news.noted("approval.requested", approval, actor=acting.account(by))
+    approval_news.tell(approval, "requested")
     return approval
+
+
+def _plan(command: str, cwd: str, agent: str, call: str) -> ExecPlan:
+    """What is known of a command that runs elsewhere: its words."""
+    return ExecPlan(
+        line=command,
+        argv=None,
+        cwd=cwd,
+        environment_hash="",
+        executables=(),
+        tool=OUTSIDE,
+        agent=agent,
+        session="",
+        run=0,
+        call=call,
+        level=0,
+        workspace="",
+        access="none",
+        home="",
+        network=True,
+        background=False,
+        pty=False,
+        timeout_s=0,
+    )

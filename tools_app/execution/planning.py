@@ -32,7 +32,7 @@ async def make_plan(wanted: Wanted, ref: CallRef, env: ToolEnv) -> Planned:
     """The plan of one command in the agent's workspace; ToolFailed where it could not even be tried."""
     if env.workspace is None:
         raise ToolFailed("commands need a workspace, and this session has none")
-    rules = await db.read(rules_for, env.agent, env.session_id)
+    rules = await db.read(rules_for, env.agent, env.session_id, env.through)
     workspace = env.workspace.resolve()
     cwd = _directory(workspace, wanted.workdir)
     sandbox = sandbox_for(env, workspace, rules)

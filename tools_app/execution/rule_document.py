@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import F
 
 from clawsite.accounts.models import User
-from clawsite.infra import acting, audit, clock
+from clawsite.infra import acting, audit
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest
 from tools_app.execution import grants
 from tools_app.models import ExecRule, Grant
@@ -68,7 +68,11 @@ def replace(document: dict[str, Any], *, base_hash: str, by: User) -> None:
         elif said:
             raise InvalidRequest("what is for all agents stands in `defaults`; `agents.*` has an allowlist only")
     _write_lists(wanted, by)
-    audit.record("exec_rules.changed", actor=acting.account(by), subject=("exec rules", "document"), agents=sorted(agents))
+    # The lists are recorded as grants.
+    levels = {agent: {name: value for name, value in said.items() if name in FIELDS} for agent, said in agents.items()}
+    said_by_all = document.get("defaults", {})
+    subject = ("exec rules", "document")
+    audit.record("exec_rules.changed", actor=acting.account(by), subject=subject, defaults=said_by_all, agents=levels)
 
 
 def _save(scope: str, subject: str, said: dict[str, Any], by: User) -> None:
@@ -105,11 +109,10 @@ def _write_lists(wanted: set[tuple[str, str]], by: User) -> None:
         if place <= wanted:
             kept |= place
         else:
-            Grant.objects.filter(pk=grant.pk).update(revoked_at=clock.now(), revoked_by=by)
+            grants.revoke(grant.pk, by=by)
     for agent, pattern in sorted(wanted - kept):
         scope, subject = (Grant.Scope.INSTALLATION, "") if agent == EVERYBODY else (Grant.Scope.AGENT, agent)
-        entries = [{"pattern": pattern, "shape": None}]
-        Grant.objects.create(scope=scope, subject=subject, entries=entries, owner=by, created_at=clock.now())
+        grants.add_by_hand([pattern], by=by, scope=scope, subject=subject)
 
 
 def _written() -> Any:

@@ -7,29 +7,35 @@ from dataclasses import replace
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
+from sessions_app import tool_calls
 from sessions_app.lease_sql import Claimed
-from tools_app.execution import approvals, grants
+from tools_app.execution import admission, approvals, grants
 from tools_app.execution.gate import GateRules, Judgement, judge
 from tools_app.execution.grants import Standing
 from tools_app.execution.plan import ExecPlan, Planned
-from tools_app.execution.rules import ExecRules, rules_for
+from tools_app.execution.rules import ExecRules, rules_of
 from tools_app.models import Approval, Grant
 from tools_app.models.exec_rule import ExecRule
 from tools_app.supervision import Supervision
 
 Status = Approval.Status
+# The code of a refusal where nobody has said anything about commands. It is stored with the call's result: whoever reads that
+# may offer to let the agent ask, as long as `nobody_has_said`.
+NO_RULE = "exec_no_rule"
 
 
 def supervise(claimed: Claimed, planned: Planned, *, why: str, version: int) -> Supervision:
     """Decide about one planned command; a question is asked here if one is needed and none is open."""
     plan = planned.plan
-    rules = effective(rules_for(claimed.agent, str(claimed.session_id)), plan)
-    judgement, used = weigh(planned, rules)
+    rules = effective(rules_of(claimed), plan)
+    judgement, used = weigh(planned, rules, claimed.owner_id)
     answer = Approval.objects.filter(run_id=claimed.pk, call_id=plan.call).exclude(status=Status.VOID).first()
     if denied := standing_in_the_way(claimed, plan, rules, judgement):
         if answer:
             approvals.void([answer], denied)
-        return Supervision("deny", denied, plan)
+        return Supervision("deny", denied, plan, code=NO_RULE if nobody_has_said(rules) else "exec_denied")
+    if answer and answer.status == Status.EXPIRED:
+        judgement, used = weigh(planned, unanswered(rules, plan), claimed.owner_id)
     if answer:
         return _answered(answer, planned, rules, judgement, used)
     if judgement.effect == "allow":
@@ -39,6 +45,11 @@ def supervise(claimed: Claimed, planned: Planned, *, why: str, version: int) -> 
     return Supervision("ask", plan=plan, approval=str(asked.pk), asked_now=True, told=told)
 
 
+def nobody_has_said(rules: ExecRules) -> bool:
+    """Commands are refused because there is no rule, not because of one: letting the agent ask would help."""
+    return rules.security == "deny" and not rules.said_by.get("security")
+
+
 def effective(rules: ExecRules, plan: ExecPlan) -> ExecRules:
     """Without isolation the list alone is no boundary: every command is asked about, unless an operator wants it otherwise."""
     if plan.level == ExecRule.Level.NONE and not rules.unsafe_without_isolation and rules.security != "deny":
@@ -46,17 +57,31 @@ def effective(rules: ExecRules, plan: ExecPlan) -> ExecRules:
     return rules
 
 
-def weigh(planned: Planned, rules: ExecRules) -> tuple[Judgement, tuple[int, ...]]:
-    """The gate's judgement by the grants that reach this plan, and which of them must be counted as used."""
+def unanswered(rules: ExecRules, plan: ExecPlan) -> ExecRules:
+    """The rules for what was asked about and nobody answered: the list counts then, where the host can shut commands in."""
+    shut_in = plan.level != ExecRule.Level.NONE or rules.unsafe_without_isolation
+    return replace(rules, ask="on-miss") if rules.ask == "always" and rules.ask_fallback == "allowlist" and shut_in else rules
+
+
+def weigh(planned: Planned, rules: ExecRules, requester: int) -> tuple[Judgement, tuple[int, ...]]:
+    """The gate's judgement by the grants that reach this plan of this account, and which of them it would use."""
     if planned.plan.input_to:
         return _judge_input(planned, rules), ()
-    standing = _that_count(grants.standing_for(planned.plan), rules)
-    judgement = _judge(planned, rules, standing.without_counted())
+    return weigh_with(planned, rules, that_count(grants.standing_for(planned.plan), rules, requester))
+
+
+def weigh_with(planned: Planned, rules: ExecRules, standing: Standing) -> tuple[Judgement, tuple[int, ...]]:
+    """The same by these grants."""
+    free = standing.without_counted()
+    judgement = _judge(planned, rules, free)
+    by_list = free.that_match(planned.analysis) if rules.security == "allowlist" else ()
+    if judgement.effect == "allow":
+        return judgement, by_list
     if judgement.effect != "ask" or rules.ask == "always":
         return judgement, ()
     for more, used in standing.with_counted():
         if (better := _judge(planned, rules, more)).effect == "allow":
-            return better, used
+            return better, (*used, *by_list)
     if standing.whole_line:
         return replace(judgement, effect="allow"), standing.whole_line
     return judgement, ()
@@ -68,16 +93,19 @@ def _judge_input(planned: Planned, rules: ExecRules) -> Judgement:
     return Judgement("allow" if allowed else "deny" if rules.ask == "off" else "ask", planned.analysis.doubts, planned.analysis)
 
 
-def _that_count(standing: Standing, rules: ExecRules) -> Standing:
+def that_count(standing: Standing, rules: ExecRules, requester: int) -> Standing:
     """Without what was granted by fewer people than this rule wants, or by somebody who could not answer here today."""
-    return Standing([row for row in standing.rows if row.approval is None or _may_have_granted(row, rules)], standing.plan)
+    rows = [row for row in standing.rows if row.approval is None or _may_have_granted(row, rules, requester)]
+    return Standing(rows, standing.plan)
 
 
-def _may_have_granted(grant: Grant, rules: ExecRules) -> bool:
+def _may_have_granted(grant: Grant, rules: ExecRules, requester: int) -> bool:
     owner, asked = grant.owner, grant.approval
     if owner is None or asked is None or not owner.is_active or not owner.has_perm("accounts.approve_commands"):
         return False
     if rules.two_people and asked.needed < 2:
+        return False
+    if rules.exclude_requester and owner.pk == requester:
         return False
     mine = set(owner.groups.values_list("name", flat=True)) if rules.approver_groups else set()
     return all(mine & set(names) for names in rules.approver_groups)
@@ -95,14 +123,22 @@ def standing_in_the_way(claimed: Claimed, plan: ExecPlan, rules: ExecRules, judg
             f"the exec rule of {place} says so" if place else "no exec rule allows commands here; an operator can let the agent ask"
         )
         return f"exec_denied: commands are refused: {said}. It did not run."
-    if plan.level < rules.minimum_level:
-        wanted = ExecRule.Level(rules.minimum_level).label
-        return f"exec_denied: the exec rules want isolation by {wanted}, which this host does not have. It did not run."
+    if lack := lacking_isolation(plan, rules):
+        return f"exec_denied: {lack}. It did not run."
+    if plan.network and not rules.network:
+        return "exec_denied: the exec rules give commands no network any more. It did not run. Ask again if it is still needed."
     if judgement.effect == "deny":
         return f"exec_denied: {' '.join(reason.words for reason in judgement.reasons)} It did not run."
     if not User.objects.filter(pk=claimed.owner_id, is_active=True).exists():
         return "exec_denied: the account that asked for it is switched off. It did not run."
     return ""
+
+
+def lacking_isolation(plan: ExecPlan, rules: ExecRules) -> str:
+    """That the rules want more than the plan has, in words; empty when they do not."""
+    if plan.level >= rules.minimum_level:
+        return ""
+    return f"the exec rules want isolation by {ExecRule.Level(rules.minimum_level).label}, which this host does not have"
 
 
 def _answered(answer: Approval, planned: Planned, rules: ExecRules, judgement: Judgement, used: tuple[int, ...]) -> Supervision:
@@ -118,7 +154,7 @@ def _answered(answer: Approval, planned: Planned, rules: ExecRules, judgement: J
         case Status.PENDING:
             return Supervision("ask", plan=plan, approval=str(answer.pk))
         case Status.EXPIRED if rules.ask_fallback == "allowlist" and judgement.effect == "allow":
-            return Supervision("allow", plan=plan, grants=used)
+            return Supervision("allow", plan=plan, grants=used, unanswered=True)
         case Status.EXPIRED:
             return Supervision("deny", "exec_denied: nobody approved the command in time. It did not run.", plan)
         case Status.DENIED if answer.decision == Approval.Decision.DROP:
@@ -131,17 +167,19 @@ def _answered(answer: Approval, planned: Planned, rules: ExecRules, judgement: J
 
 
 def may_still_start(claimed: Claimed, planned: Planned, decided: Supervision) -> str:
-    """In the transaction that starts the call: use up the answer or the grants. -> why not; empty when it may start."""
+    """In the transaction that starts the call: use up the answer or the grants, and write down which. -> why not; or empty."""
     plan = planned.plan
-    rules = effective(rules_for(claimed.agent, str(claimed.session_id)), plan)
-    judgement, used = weigh(planned, rules)
+    rules = effective(rules_of(claimed), plan)
+    judgement, used = weigh(planned, unanswered(rules, plan) if decided.unanswered else rules, claimed.owner_id)
     if denied := standing_in_the_way(claimed, plan, rules, judgement):
         approvals.void_of_run_call(claimed.pk, plan.call, denied)
         return denied
     if decided.approval:
-        if approvals.consume(claimed.pk, plan.call, plan.hash):
+        if used_up := approvals.consume(claimed.pk, plan.call, plan.hash):
+            tool_calls.admit(claimed, plan.call, admission.by_answer(used_up))
             return ""
         return "exec_denied: its approval is not valid any more. It did not run."
     if judgement.effect != "allow" or not grants.use(used):
         return "exec_denied: what allowed it was taken back a moment ago. It did not run. Ask again if it is still needed."
+    tool_calls.admit(claimed, plan.call, admission.by_grants(used))
     return ""

@@ -1,4 +1,4 @@
-"""The names a policy entry can use, as data: groups, profiles, aliases, and the two fixed lists. Pure.
+"""The names a policy entry can use, as data: groups, profiles, aliases, and the fixed lists. Pure.
 
 Tools that are not built yet stand here too: an operator may refuse `exec` before the day it appears.
 """
@@ -49,6 +49,25 @@ SANDBOX_ALLOW = (
 )
 SANDBOX_DENY = ("group:ui", "group:nodes", "group:automation")
 SANDBOX_ALWAYS = ("image",)  # stays with whatever an operator allows there, unless it is denied
+
+# In a webhook's run, where an operator has not said otherwise: what strangers wrote starts no command, reaches no notes and no
+# other conversation, and changes nothing of the installation.
+WEBHOOK = "hook"  # the channel under which rules name webhooks
+WEBHOOK_DENY = (
+    "group:runtime",
+    "group:automation",
+    "group:nodes",
+    "group:ui",
+    "group:memory",
+    "sessions_list",
+    "sessions_history",
+    "sessions_send",
+    "sessions_spawn",
+    "subagents",
+    "message",
+)
+# There besides, while such a run is in a conversation of its owner's: it reads all of that, and an address can carry words out.
+VISITING_WEBHOOK_DENY = (*WEBHOOK_DENY, "group:web")
 
 SUBAGENT_DENY = (
     "sessions_list",

@@ -1,5 +1,7 @@
 """The nine layers asked about every tool: a tool is kept if none refuses it, and the trace says who thought what. Pure.
 
+Runs that were started with a limited access token have one step more, behind the nine.
+
 The same `evaluate` filters what the model sees, decides at call time, explains a refusal and replays history.
 """
 
@@ -7,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools_app.policy.layers import LAYERS
+from tools_app.policy.layers import LAYERS, key_policy
 from tools_app.policy.matcher import Effect, Judgement, Opinion
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules
 
 OWNER_GATE = "owner"  # stands before the layers: no row can open it
+KEY = "key"  # stands behind them: it is no row, and can only take away
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """For every tool asked about the owner gate and then all nine layers, in order, also those after a refusal."""
+    """For every tool asked about the owner gate, all nine layers and perhaps the key, in order, also those after a refusal."""
 
     trace: dict[str, tuple[Step, ...]]
 
@@ -61,6 +64,8 @@ def evaluate(query: PolicyQuery, rules: PolicyRules) -> Verdict:
     """Ask the owner gate and every layer about every tool."""
     gate = [_OWNERS_STEP[query.is_owner] if tool.owner_only else _OPEN for tool in query.tools]
     layers = [_steps(layer.name, layer.resolve(query, rules), query.tools) for layer in LAYERS]
+    if query.key:
+        layers.append(_steps(KEY, key_policy(query), query.tools))
     names = [tool.name for tool in query.tools]
     return Verdict(dict(zip(names, zip(gate, *layers, strict=True), strict=True)))
 

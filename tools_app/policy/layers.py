@@ -1,9 +1,22 @@
-"""The nine layers in their order. Each turns the question and the rows into an opinion, or None for "no opinion". Pure."""
+"""The nine layers in their order, and the limits of an access token.
+
+Each turns the question and the rows into an opinion, or None for "no opinion". Pure.
+"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tools_app.policy.catalog import DEFAULT_PROFILE, PROFILES, SANDBOX_ALLOW, SANDBOX_ALWAYS, SANDBOX_DENY, SUBAGENT_DENY
+from tools_app.policy.catalog import (
+    DEFAULT_PROFILE,
+    PROFILES,
+    SANDBOX_ALLOW,
+    SANDBOX_ALWAYS,
+    SANDBOX_DENY,
+    SUBAGENT_DENY,
+    VISITING_WEBHOOK_DENY,
+    WEBHOOK,
+    WEBHOOK_DENY,
+)
 from tools_app.policy.matcher import Opinion, only_plugins
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import AGENT, GLOBAL, SANDBOX, SUBAGENT, PolicyRules, RuleRow
@@ -57,15 +70,16 @@ def agent_provider_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | N
 def group_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
     """In a group chat, the first row found: the sender's in this group, the group's, the sender's in all, that of all.
 
-    It replaces what comes behind it. A direct chat has no such layer.
+    It replaces what comes behind it. A direct chat has no such layer. A webhook counts as a group of the channel `hook`, by its
+    path; to it a fixed list of denials applies, unless its row says itself what is allowed.
     """
     if not query.group:
         return None
     for group in dict.fromkeys((query.group, ANY)):
         for sender in (*sender_keys(query.sender), ANY, ""):
             if row := rules.group_row(query.channel.lower(), group, sender):
-                return _lists_of(row, query)
-    return None
+                return _of_webhook(_lists_of(row, query), query)
+    return _of_webhook(None, query)
 
 
 def sandbox_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
@@ -86,6 +100,19 @@ def subagent_policy(query: PolicyQuery, rules: PolicyRules) -> Opinion | None:
     return Opinion(
         allow=row.allow, deny=row.deny, always_deny=SUBAGENT_DENY, source="subagent list", row="" if row.is_empty else row.key
     )
+
+
+def _of_webhook(opinion: Opinion | None, query: PolicyQuery) -> Opinion | None:
+    """A row that only denies, or that allows nothing but plugins, was not meant to open what is closed without it."""
+    if query.channel.lower() != WEBHOOK or (opinion and opinion.allow):
+        return opinion
+    own = opinion or Opinion(source="webhook list")
+    return replace(own, always_deny=VISITING_WEBHOOK_DENY if query.visiting else WEBHOOK_DENY, source="webhook list")
+
+
+def key_policy(query: PolicyQuery) -> Opinion | None:
+    """What the access token allows. Taken at its word: a list that names only plugins, or nothing there is, leaves only that."""
+    return Opinion(allow=query.key.allow, deny=query.key.deny, source=f"key `{query.key.name}`") if query.key else None
 
 
 def sender_keys(sender: Sender) -> Iterator[str]:

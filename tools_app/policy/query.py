@@ -3,7 +3,7 @@
 The facts about a tool travel in the question, so that history replays the same after groups or plugins have changed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -42,6 +42,22 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """What the access token behind a run allows of the tools; `name` is its public part."""
+
+    name: str
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "allow": list(self.allow), "deny": list(self.deny)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "KeyLimits":
+        return cls(data["name"], tuple(data["allow"]), tuple(data["deny"]))
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyQuery:
     agent: str
     is_owner: bool = False
@@ -53,7 +69,9 @@ class PolicyQuery:
     group: str = ""  # empty in a direct chat
     sender: Sender = Sender()
     sandboxed: bool = False
+    visiting: bool = False  # a webhook's run in a conversation of its owner's, not in one with that webhook
     plugins: tuple[str, ...] = ()  # ids of the enabled plugins and the names of their tools
+    key: KeyLimits | None = None
 
     @property
     def model_words(self) -> str:
@@ -71,6 +89,8 @@ class PolicyQuery:
             told["sender"] = sender
         if self.plugins:
             told["plugins"] = list(self.plugins)
+        if self.key:
+            told["key"] = self.key.to_json()
         return {**plain, **told, "tools": [facts.to_json() for facts in self.tools]}
 
     @classmethod
@@ -82,9 +102,10 @@ class PolicyQuery:
             tuple(ToolFacts.from_json(facts) for facts in data["tools"]),
             sender=Sender(**data.get("sender", {})),
             plugins=tuple(data.get("plugins", ())),
+            key=KeyLimits.from_json(data["key"]) if "key" in data else None,
             **{name: data[name] for name in WORDS if name in data},
         )
 
 
-WORDS = ("provider", "model", "channel", "group", "sandboxed")
+WORDS = ("provider", "model", "channel", "group", "sandboxed", "visiting")
 SENDER = tuple(each.name for each in fields(Sender))
