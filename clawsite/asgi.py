@@ -3,27 +3,41 @@
 Runs under uvicorn and daphne alike. daphne has no lifespan, so the runtime also starts with the first request or socket.
 """
 
+import asyncio
 import os
 from typing import Any
 
+import django
 from channels.routing import ProtocolTypeRouter
-from django.core.asgi import get_asgi_application
+from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
-_django = get_asgi_application()
+django.setup(set_prefix=False)
 
-from clawsite.gateway import runtime  # noqa: E402  # models can be imported only now
-from clawsite.web.body_limit import within_limit  # noqa: E402  # it knows models too
+from clawsite.api.mount import operations  # noqa: E402  # models can be imported only now
+from clawsite.gateway import runtime  # noqa: E402
+from clawsite.infra.http_body import LATER, ComingBody  # noqa: E402
+from clawsite.web.body_limit import within_limit  # noqa: E402
+from clawsite.web.handlers import Handler  # noqa: E402
+from clawsite.web.programs import ProgramHandler, is_for_programs  # noqa: E402  # as above
 from clawsite.ws import GatewayConsumer  # noqa: E402
 
+REST_AFTER_SECONDS = 1.0  # first those who were cut off come back; loading takes half a second of the interpreter
 SOCKETS = ("/ws", "/ws/", "/")  # OpenClaw's clients dial the bare origin
 
 _consumer = GatewayConsumer.as_asgi()
+_django = Handler()
+_programs = ProgramHandler()
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     runtime.begin()
-    await within_limit(_django, scope, receive, send)
+    handler = _programs if is_for_programs(scope) else _django
+    if scope["path"].startswith(LATER):
+        body = ComingBody(scope, receive, send)
+        await handler(scope, body, body.send)
+    else:
+        await within_limit(handler, scope, receive, send)
 
 
 async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -40,6 +54,10 @@ async def lifespan(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if message["type"] == "lifespan.startup":
             await runtime.running()
             await send({"type": "lifespan.startup.complete"})
+            # Sockets need no pages, so they are taken in before those are loaded; a page that is asked for meanwhile waits.
+            loop = asyncio.get_running_loop()
+            loop.run_in_executor(None, lambda: get_resolver().url_patterns)
+            loop.call_later(REST_AFTER_SECONDS, loop.run_in_executor, None, operations)
         else:
             await runtime.stop()
             await send({"type": "lifespan.shutdown.complete"})

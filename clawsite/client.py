@@ -15,7 +15,18 @@ from typing import Any
 
 from clawsite.client_socket import Connection, ConnectionLost, Endpoint, Frame, GatewayError, Unreachable
 
-__all__ = ["Client", "Connection", "ConnectionLost", "Endpoint", "Event", "EventsGone", "GatewayError", "Unreachable", "log_event"]
+__all__ = [
+    "Client",
+    "Connection",
+    "ConnectionLost",
+    "Endpoint",
+    "Event",
+    "EventsGone",
+    "GatewayError",
+    "RunFailed",
+    "Unreachable",
+    "log_event",
+]
 
 FIRST_DELAY, LONGEST_DELAY, GROWTH = 0.25, 15.0, 1.7
 BEGINNING = "1970-01-01T00:00:00Z"  # a place before every event that is kept; cursor 0 is not, once old events are gone
@@ -25,6 +36,14 @@ Place = int | str  # a cursor, or an ISO time
 
 class EventsGone(Exception):
     """The events after that place are no longer kept, or it is one in another log, as after a restore: read the session anew."""
+
+
+class RunFailed(Exception):
+    """The run has ended without an answer: it failed, or somebody stopped it."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(reason)
+        self.run_id = run_id
 
 
 @dataclass
@@ -132,6 +151,30 @@ class Client:
                         yield event
                         if event.ends_run:
                             return
+
+    async def ask(self, text: str, *, session_key: str = "main", **wishes: Any) -> str:
+        """Start a run and wait for its answer, however often the connection is lost meanwhile. RunFailed says why there is none."""
+        answer = ""
+        async for event in self.run(text, session_key=session_key, **wishes):
+            if event.stream == "assistant" and event.data.get("final"):
+                blocks = event.data["message"]["content"]
+                answer = "".join(block["text"] for block in blocks if block.get("type") == "text") or answer
+            if event.ends_run and (event.data["phase"] == "error" or event.data.get("aborted")):
+                raise RunFailed(event.run_id, event.data.get("error") or f"stopped: {event.data.get('stopReason', '')}")
+        return answer
+
+    async def frames(self, *names: str) -> AsyncIterator[Frame]:
+        """Event frames of these names as they come, or of all; goes on after a loss, without what came meanwhile.
+
+        For news of which only the present counts, such as open questions: ask for the state after `on_lost`. For a session's
+        log, of which nothing may be missed, there is `follow`.
+        """
+        while True:
+            connection = await self.connection()
+            with connection.listen() as queue:
+                while (frame := await queue.get()) is not None:
+                    if not names or frame.get("event") in names:
+                        yield frame
 
     async def _dial_again(self) -> Connection:
         give_up = time.monotonic() + self._patience

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,6 +59,11 @@ class Endpoint:
     protocol: int = PROTOCOL
     scopes: tuple[str, ...] = ()
     caps: tuple[str, ...] = ("tool-events",)
+
+    @classmethod
+    def with_token_file(cls, url: str, file: str | Path, **fields: Any) -> "Endpoint":
+        """The token is the content of a file, so that it stands in no script and no list of processes."""
+        return cls(url, Path(file).expanduser().read_text().strip(), **fields)
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """The WebSocket endpoint: text frames in and out of one `Peer`, and nothing else. Channels carries it, without its layers."""
 
 import asyncio
+from ipaddress import ip_address
 from typing import Any
 
 from channels.consumer import AsyncConsumer
@@ -10,8 +11,11 @@ from django.http import parse_cookie
 
 from clawsite.accounts import throttle
 from clawsite.gateway import runtime
-from clawsite.gateway.handshake import Knock
+from clawsite.gateway.admission import Knock
 from clawsite.gateway.peer import Peer
+
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+PROXIED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via"})
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -74,4 +78,15 @@ def knock_of(scope: Scope) -> Knock:
         origin=None if origin is None else origin.decode("latin-1"),
         cookie=cookies.get(settings.SESSION_COOKIE_NAME, ""),
         address=throttle.client_address(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1")),
+        local=is_local(peer, headers),
     )
+
+
+def is_local(peer: str, headers: dict[bytes, bytes]) -> bool:
+    """From this host, by one of its own names, and with no trace of a proxy, which would make the whole world local."""
+    try:
+        here = ip_address(peer.split("%", 1)[0]).is_loopback
+    except ValueError:  # a Unix socket, behind which a proxy may stand
+        return False
+    name = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0].strip("[]")
+    return here and name in LOCAL_NAMES and PROXIED.isdisjoint(headers)

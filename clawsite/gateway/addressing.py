@@ -6,7 +6,7 @@ from pydantic import Field
 
 from clawsite.gateway.registry import Call, Params
 from clawsite.infra import db
-from clawsite.infra.errors import InvalidRequest, NotFound
+from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from clawsite.routing.inbound import Address, find_or_none
 from sessions_app.keys import DEFAULT_AGENT, parse_key, shared_id
 from sessions_app.models import Session
@@ -57,6 +57,12 @@ async def found(call: Call, address: Address) -> Session:
     if session is None:
         raise NotFound(f"there is no session {address.own_key()!r}")
     return session
+
+
+def is_still(session: Session | None, session_id: str | None) -> None:
+    """CONFLICT when the session is not, or no longer, the one its caller has seen."""
+    if session_id and (session is None or str(session.generation_id) != session_id):
+        raise Conflict(f"the session is no longer {session_id}: it has begun anew, or was deleted")
 
 
 def order_of_session(params: dict[str, Any]) -> str:

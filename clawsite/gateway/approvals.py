@@ -1,6 +1,8 @@
 """Questions about commands as clients read them, and how they hear of them. The questions themselves are rows of tools_app."""
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Literal, NotRequired
 from uuid import UUID
 
@@ -10,10 +12,15 @@ from clawsite.accounts.models import User
 from clawsite.gateway.waits import Waits
 from clawsite.gateway.wire import Outgoing
 from clawsite.infra import clock, db
+from clawsite.infra.errors import NotFound
+from sessions_app.models import Session
 from tools_app.execution import approvals
 from tools_app.models import Approval
+from tools_app.models.approval import ApprovalQuerySet
 
 POLL_SECONDS = 2.0  # behind the hint, for one that was lost
+DECISIONS = ("allow-once", "allow-always", "deny")  # those that OpenClaw's clients know
+MOST_OPEN = 50  # told with the state of one session
 
 Changes = Literal["requested", "voted", "extended", "expiring", "resolved"]
 
@@ -29,12 +36,14 @@ class Asked(TypedDict):
     agentId: str
     resolvedPath: str | None
     sessionKey: str | None
+    allowedDecisions: list[str]
 
 
 class ApprovalRecord(TypedDict):
     """A question. `may` lists the answers that are possible, `whyNot` says why you cannot give one; `why` are the agent's words."""
 
     id: str
+    commandText: str
     request: Asked
     createdAtMs: int
     expiresAtMs: int
@@ -66,6 +75,7 @@ def record_of(approval: Approval, user: User) -> ApprovalRecord:
     plan, shown = approval.plan, approval.shown
     record = ApprovalRecord(
         id=str(approval.pk),
+        commandText=plan["line"],
         request=asked_of(approval, user.pk),
         createdAtMs=clock.to_ms(approval.created_at),
         expiresAtMs=clock.to_ms(approval.expires_at),
@@ -107,18 +117,67 @@ def asked_of(approval: Approval, user_pk: int) -> Asked:
         agentId=approval.agent,
         resolvedPath=programs[0] if programs else None,
         sessionKey=approval.session.key_for(user_pk) if approval.session else None,
+        allowedDecisions=[decision for decision in approval.shown["may"] if decision in DECISIONS],
     )
 
 
-def open_records(user: User, *, limit: int) -> list[ApprovalRecord]:
-    """What waits, oldest first."""
-    waiting = Approval.objects.for_user(user).filter(status=Approval.Status.PENDING).order_by("created_at", "id")
-    related = waiting.select_related("session", "run", "requester", "decided_by").prefetch_related("votes__user")
+def open_records(user: User, *, limit: int, session: Session | None = None) -> list[ApprovalRecord]:
+    """What waits, oldest first: all of it, or in one session."""
+    waiting = Approval.objects.for_user(user).filter(status=Approval.Status.PENDING)
+    if session is not None:
+        waiting = waiting.filter(session=session)
+    return records_of(user, waiting.order_by("created_at", "id"), limit=limit)
+
+
+def records_of(user: User, found: ApprovalQuerySet, *, limit: int) -> list[ApprovalRecord]:
+    related = found.select_related("session", "run", "requester", "decided_by").prefetch_related("votes__user")
     return [record_of(approval, user) for approval in related[:limit]]
 
 
+class ApprovalReplay(TypedDict):
+    """The open questions of one session as OpenClaw's clients draw them; `truncated`: there are more."""
+
+    sessionKey: str
+    updatedAtMs: int
+    approvals: list[dict[str, Any]]
+    truncated: bool
+
+
+def replay_of(key: str, records: list[ApprovalRecord], *, truncated: bool) -> ApprovalReplay:
+    return ApprovalReplay(
+        sessionKey=key, updatedAtMs=clock.now_ms(), approvals=[_presented(record) for record in records], truncated=truncated
+    )
+
+
+def _presented(record: ApprovalRecord) -> dict[str, Any]:
+    return {
+        "id": record["id"],
+        "urlPath": f"/approvals/{record['id']}/",
+        "createdAtMs": record["createdAtMs"],
+        "expiresAtMs": record["expiresAtMs"],
+        "status": "pending",
+        "presentation": {
+            "kind": "exec",
+            "commandText": record["request"]["command"],
+            "host": record["request"]["host"],
+            "agentId": record["request"]["agentId"],
+            "allowedDecisions": record["request"]["allowedDecisions"],
+        },
+    }
+
+
 def found_record(user: User, approval_id: str) -> ApprovalRecord:
-    return record_of(approvals.find(user, approval_id), user)
+    with in_known_words():
+        return record_of(approvals.find(user, approval_id), user)
+
+
+@contextlib.contextmanager
+def in_known_words() -> Iterator[None]:
+    """OpenClaw's clients tell by these words that a question is gone, and take it off their screen."""
+    try:
+        yield
+    except NotFound as error:
+        raise NotFound("unknown or expired approval id", details={"reason": "APPROVAL_NOT_FOUND"}) from error
 
 
 async def decided(waits: Waits[str], user: User, approval_id: str) -> ApprovalRecord:

@@ -1,5 +1,4 @@
-"""Who is connected here, and who of them may see a session. Members are read import asyncio
-from rows; everything else is in memory."""
+"""Who is connected here, and who of them may see a session. Members are read from rows; everything else is in memory."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,10 @@ class Audience:
 
     def __bool__(self) -> bool:
         return bool(self._by_user)
+
+    def __len__(self) -> int:
+        """For any thread."""
+        return sum(map(len, list(self._by_user.values())))
 
     def __iter__(self) -> Iterator[Connection]:
         for group in self._by_user.values():

@@ -7,31 +7,36 @@ changed; a request that comes meanwhile waits for the answer. Secrets are not ke
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib import auth
 from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from clawsite.accounts import tokens
 from clawsite.accounts.groups import scopes_of
-from clawsite.accounts.models import AccessToken, User
+from clawsite.accounts.models import AccessToken, User, still_good
 from clawsite.gateway import limits
+from clawsite.gateway.models import Device, DeviceToken
+from clawsite.gateway.models.device import MANAGES_ALL
 from clawsite.gateway.scopes import Scope, effective_scopes, grants
 from clawsite.infra import db
+
+Role = Literal["operator", "node"]
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
     """How somebody showed who they are, in a form that can be checked again."""
 
-    kind: Literal["cookie", "api-token", "gateway-token"]
+    kind: Literal["cookie", "api-token", "gateway-token", "device-token"]
     cookie: str = ""
     token_id: int = 0
+    device: int = 0  # the row of the device that signed, 0 without one
+    role: Role = "operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,17 @@ class Standing:
     user: User
     scopes: frozenset[str]  # of the account, narrowed by its token
     sees_all: bool  # may read everybody's sessions
+    manages_devices: bool = False  # everybody's
 
     @classmethod
     def of(cls, user: User, ceiling: frozenset[str] | None) -> "Standing":
         scopes = scopes_of(user)
-        return cls(user, scopes if ceiling is None else scopes & ceiling, user.has_perm("accounts.view_any_session"))
+        return cls(
+            user,
+            scopes if ceiling is None else scopes & ceiling,
+            user.has_perm("accounts.view_any_session"),
+            user.has_perm(MANAGES_ALL),
+        )
 
 
 class SignedOut(Exception):
@@ -53,7 +64,19 @@ class SignedOut(Exception):
 
 
 def standing_of(credential: Credential) -> Standing | None:
-    """Look at the rows; None when the credential is no longer good."""
+    """Look at the rows; None when the credential is no longer good, or its device was revoked. A node has no scopes."""
+    if credential.device and not _is_paired(credential):
+        return None
+    standing = _standing_of_account(credential)
+    return replace(standing, scopes=frozenset()) if standing and credential.role == "node" else standing
+
+
+def _is_paired(credential: Credential) -> bool:
+    role = {"is_node": True} if credential.role == "node" else {"is_operator": True}
+    return Device.objects.living().filter(pk=credential.device, **role).exists()
+
+
+def _standing_of_account(credential: Credential) -> Standing | None:
     match credential.kind:
         case "cookie":
             user = user_of_cookie(credential.cookie)
@@ -62,9 +85,12 @@ def standing_of(credential: Credential) -> Standing | None:
             user = tokens.find_service_user(tokens.GATEWAY)
             return Standing.of(user, tokens.GATEWAY_SCOPES) if user and user.is_active else None
         case "api-token":
-            valid = AccessToken.objects.filter(revoked_at__isnull=True, expires_at__gt=timezone.now(), user__is_active=True)
-            token = valid.select_related("user").filter(pk=credential.token_id).first()
-            return Standing.of(token.user, frozenset(token.scopes)) if token else None
+            valid = AccessToken.objects.filter(still_good(), user__is_active=True)
+            token = valid.select_related("user", "made_with").filter(pk=credential.token_id).first()
+            return Standing.of(token.limited_account(), token.ceiling()) if token else None
+        case "device-token":
+            own = DeviceToken.objects.good().filter(pk=credential.token_id).first()
+            return Standing.of(own.limited_account(), own.ceiling()) if own else None
 
 
 def user_of_cookie(cookie: str) -> User | None:
@@ -118,6 +144,10 @@ class Authority:
     def scopes(self) -> frozenset[str]:
         return effective_scopes(self._standing.scopes, None, self._wanted)
 
+    def could(self, scope: Scope) -> bool:
+        """Whether the credential allows it, also where this connection has asked for less."""
+        return not self._gone and scope in self._standing.scopes
+
     @property
     def may_read(self) -> bool:
         return not self._gone and grants(self.scopes, Scope.READ)
@@ -125,6 +155,10 @@ class Authority:
     @property
     def sees_all(self) -> bool:
         return not self._gone and self._standing.sees_all
+
+    @property
+    def manages_devices(self) -> bool:
+        return not self._gone and self._standing.manages_devices
 
     @property
     def due(self) -> bool:

@@ -5,7 +5,10 @@ from typing import Annotated, Any, NamedTuple, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from clawsite.accounts.models import User
 from clawsite.gateway import limits, wire
+from clawsite.gateway.approvals import MOST_OPEN, ApprovalRecord, open_records
+from clawsite.gateway.frames import Dialect
 from clawsite.gateway.registry import Call
 from clawsite.gateway.wire import SessionName
 from clawsite.infra import db
@@ -36,18 +39,31 @@ class Missed(TypedDict):
     epoch: NotRequired[str]
     events: NotRequired[list[dict[str, Any]]]
     more: NotRequired[bool]
+    approvals: NotRequired[list[ApprovalRecord]]  # questions about commands of this session that are open now
     resync_required: NotRequired[bool]
     reason: NotRequired[str]
 
 
 async def missed_events(call: Call, session: Session | None, place: Place, *, limit: int) -> Missed:
+    return await missed_by(call.user, call.connection.dialect, session, place, limit=limit)
+
+
+async def missed_by(user: User, dialect: Dialect, session: Session | None, place: Place, *, limit: int) -> Missed:
+    """The same for somebody without a connection."""
     epoch, found = await db.read(_read, session, place, limit)
+    # Read after the events: who has applied them and then this knows what is open.
+    waiting = await open_approvals(user, session)
     if isinstance(found, str):
-        return Missed(epoch=epoch, resync_required=True, reason=found)
+        return Missed(epoch=epoch, resync_required=True, reason=found, approvals=waiting)
     events, cursor, more = found
-    name = SessionName(str(session.generation_id), session.key_for(call.user.pk)) if session else SessionName("", "")
-    replayed = [wire.replayed(dict(event), name, call.connection.dialect) for event in events]
-    return Missed(epoch=epoch, events=replayed, cursor=cursor, more=more)
+    name = SessionName(str(session.generation_id), session.key_for(user.pk)) if session else SessionName("", "")
+    replayed = [wire.replayed(dict(event), name, dialect) for event in events]
+    return Missed(epoch=epoch, events=replayed, cursor=cursor, more=more, approvals=waiting)
+
+
+async def open_approvals(user: User, session: Session | None) -> list[ApprovalRecord]:
+    """The questions of a session that are still open: state, not events, so that nobody waits for one that was missed."""
+    return await db.read(open_records, user, limit=MOST_OPEN, session=session) if session else []
 
 
 async def place_of(session: Session | None, place: Place) -> tuple[str, int | str]:

@@ -7,47 +7,32 @@ Requests that open runs in the same session keep their order of arrival.
 import asyncio
 import contextlib
 import logging
-import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from pydantic import ValidationError
 
-from clawsite.gateway import limits, registry
+from clawsite.gateway import limited, limits, registry
 from clawsite.gateway.authority import SignedOut
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.errors import Answered, Close, describe, error_shape
-from clawsite.gateway.frames import Request, complaint, complaints, encode_failure, encode_success
+from clawsite.gateway.frames import NEWEST, Request, complaint, complaints, encode_failure, encode_success
+from clawsite.gateway.observed import count, observed
+from clawsite.gateway.rates import Bucket
 from clawsite.gateway.registry import Call, Followed, Method
 from clawsite.gateway.runtime import Runtime
 from clawsite.gateway.scopes import grants
-from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
+from clawsite.infra import metrics
+from clawsite.infra.errors import ClawError, Forbidden, InvalidRequest, Unavailable
 
 log = logging.getLogger(__name__)
-
-
-class Bucket:
-    """So many requests a second, and a burst of more."""
-
-    def __init__(self, rate: float, burst: float, now: Callable[[], float] = time.monotonic) -> None:
-        self._rate, self._burst, self._now = rate, burst, now
-        self._left, self._at = burst, now()
-
-    def wait_ms(self) -> int:
-        """Take one; 0 when there was one, otherwise how long until there is."""
-        now = self._now()
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
-        self._at = now
-        if self._left >= 1:
-            self._left -= 1
-            return 0
-        return int((1 - self._left) / self._rate * 1000) + 1
 
 
 class Dispatcher:
     def __init__(self, connection: Connection, runtime: Runtime) -> None:
         self._connection, self._runtime = connection, runtime
         self._bucket = Bucket(limits.requests_per_second(), limits.requests_burst())
+        self._of_account = runtime.rates.of_account(connection.user_pk)
         self._running: set[asyncio.Task[None]] = set()
         self._following: set[asyncio.Task[None]] = set()
         self._last_of: dict[str, asyncio.Event] = {}
@@ -57,10 +42,12 @@ class Dispatcher:
         """Begin to answer; called for one request after the other, in order of arrival."""
         await self._have_room()
         if refusal := self._refusal():
+            metrics.rate_limited.labels("socket").inc()
             self._connection.line.reply_now(_failure(request, refusal))
             return
         method = registry.methods().get(request.method)
         if method is None:
+            count("unknown", InvalidRequest.code)
             self._connection.line.reply_now(_failure(request, InvalidRequest(f"unknown method: {request.method}")))
             return
         order = method.order(request.params or {}) if method.order else None
@@ -84,6 +71,8 @@ class Dispatcher:
     def _refusal(self) -> Unavailable | None:
         if wait := self._bucket.wait_ms():
             return Unavailable("too many requests on this connection; slow down", retryable=True, retry_after_ms=wait)
+        if wait := self._of_account.wait_ms():
+            return Unavailable("too many requests of this account; slow down", retryable=True, retry_after_ms=wait)
         if len(self._running) >= limits.REQUESTS_IN_FLIGHT:
             words = f"{limits.REQUESTS_IN_FLIGHT} requests are in flight on this connection; wait for some answers"
             return Unavailable(words, retryable=True, retry_after_ms=100)
@@ -106,7 +95,8 @@ class Dispatcher:
         try:
             if before:
                 await before.wait()
-            result = await self._call(request, method)
+            with observed(request, method.name):
+                result = await self._call(request, method)
         except SignedOut:
             self._connection.line.close(Close.AUTH_CHANGED, "auth changed")
             return
@@ -126,9 +116,14 @@ class Dispatcher:
 
     async def _call(self, request: Request, method: Method) -> Any:
         authority = await self._connection.authority.current()
-        if not grants(authority.scopes, method.scope):
+        if method.role != self._connection.role:
+            raise self._wrong_role()
+        if method.scope is not None and not grants(authority.scopes, method.scope):
             details = {"code": "MISSING_SCOPE", "missingScope": method.scope, "requiredScopes": [method.scope]}
-            raise Forbidden(f"missing scope: {method.scope}", details=details)
+            # Clients of protocol 3 know five codes, and this one is not among them.
+            refusal = InvalidRequest if self._connection.protocol == 3 else Forbidden
+            raise refusal(f"missing scope: {method.scope}", details=details)
+        limited.check(authority.user, method.limited, method.name)
         params = request.params or {}
         if request.idempotency_key and "idempotencyKey" not in params and "idempotency_key" in method.params.model_fields:
             params = {**params, "idempotencyKey": request.idempotency_key}
@@ -139,6 +134,11 @@ class Dispatcher:
                 f"invalid {method.name} params: {complaint(error)}", details={"issues": complaints(error)}
             ) from error
         return await method.handler(Call(self._connection, authority, self._runtime), valid)
+
+    def _wrong_role(self) -> ClawError:
+        """FORBIDDEN for clients that know the word; before protocol 4 everything was INVALID_REQUEST."""
+        words = f"unauthorized role: {self._connection.role}"
+        return Forbidden(words) if self._connection.protocol >= NEWEST else InvalidRequest(words)
 
     async def _follow(self, request: Request, followed: Followed[Any]) -> None:
         try:

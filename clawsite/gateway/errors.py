@@ -15,9 +15,10 @@ log = logging.getLogger(__name__)
 # Every code an error frame can have, with what the caller should make of it. docs/protocol.md prints this table.
 CODES = {
     "INVALID_REQUEST": "Wrong shape, wrong value, unknown method, or failed authentication. Sending it again will not help.",
+    "NOT_PAIRED": "The device is not known, or not in this role: somebody has to approve the request `details.requestId`.",
     "NOT_FOUND": "It does not exist, or not for this account.",
     "CONFLICT": "The same idempotency key with another body, or a row that has changed since it was read.",
-    "FORBIDDEN": "The connection lacks the scope in `details.missingScope`.",
+    "FORBIDDEN": "The connection lacks the scope in `details.missingScope`, or the method is for another role.",
     "QUEUE_FULL": "The account has too many unfinished runs.",
     "AGENT_TIMEOUT": "The run reached its deadline and was ended.",
     "UNAVAILABLE": "It would work later, or the run failed. Send it again if `retryable` is true, not before `retryAfterMs`.",
@@ -41,11 +42,16 @@ class Close(IntEnum):
 
 _MEANINGS = {
     Close.PROTOCOL: "No protocol version in common.",
-    Close.POLICY: "Bad first frame, failed authentication, foreign origin, no `connect` in time, a client that reads too slowly.",
+    Close.POLICY: (
+        "Bad first frame, failed authentication, foreign origin, a device that is not paired, no `connect` in time, "
+        "a client that reads too slowly."
+    ),
     Close.TOO_BIG: "A frame larger than allowed: 64 KiB before `connect`, `policy.maxPayload` after it.",
     Close.RESTART: "The process ends, or the database was restored. Connect again; runs go on.",
     Close.TRY_LATER: "The database cannot be reached. Connect again after `retryAfterMs`.",
-    Close.AUTH_CHANGED: "Signed out, token revoked or expired, or account closed. Do not connect again with the same credential.",
+    Close.AUTH_CHANGED: (
+        "Signed out, token revoked or expired, device revoked, or account closed. Do not connect again with the same credential."
+    ),
 }
 
 

@@ -1,139 +1,37 @@
-"""The events clients are sent: their names and shapes, for the published schema and docs/protocol.md. Nothing is sent here."""
+"""The events clients are sent, all of them: names and shapes, for the published schema and docs/protocol.md. Nothing is sent here.
+
+Those about sessions and devices are described in files of their own; the rest is here.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-Stream = Literal["lifecycle", "assistant", "thinking", "toolcall", "tool", "compaction", "error"]
-
-
-class Verdict(TypedDict):
-    """Whether a tool call was allowed, and which layer of the policy said so by which rule; none when no layer limits the tool."""
-
-    allowed: bool
-    why: str
-    layer: NotRequired[str]
-    rule: NotRequired[str]
-
-
-class ApprovalFacts(TypedDict):
-    """The question about one tool call, as those who follow the chat may know it."""
-
-    id: str
-    status: Literal["pending", "approved", "denied", "expired", "void", "used"]
-    expiresAt: int
-    needed: int
-    decision: NotRequired[str]
-    by: NotRequired[str | None]
-    reason: NotRequired[str]
-    decidedAt: NotRequired[int]
-
-
-class Message(TypedDict):
-    """A message of the transcript; or, where asked for, a notice of what happened between two of them."""
-
-    role: Literal["user", "assistant", "toolResult", "notice"]
-    content: list[dict[str, Any]]
-    timestamp: int
-    messageId: NotRequired[str]
-    runId: NotRequired[str]
-    sender: NotRequired[str]  # who asked, in a shared session
-    model: NotRequired[str]
-    provider: NotRequired[str]
-    usage: NotRequired[dict[str, Any]]
-    stopReason: NotRequired[str]
-    toolCallId: NotRequired[str]
-    toolName: NotRequired[str]
-    isError: NotRequired[bool]
-    position: NotRequired[int]  # its place in the transcript, for paging; in history only, as what follows
-    verdict: NotRequired[Verdict]
-    approvals: NotRequired[dict[str, ApprovalFacts]]  # by the id of the tool call that waits or waited for people
-    startedAt: NotRequired[int]  # of a tool call
-    durationMs: NotRequired[int]  # of a tool call; of the whole run on its last message
-    notice: NotRequired[str]  # reset, compaction, fallback, aborted, failed
-    text: NotRequired[str]  # of a notice
-    prompt: NotRequired[str]  # of a notice about a message that was stopped before its run began
-    errorKind: NotRequired[str]  # of a notice about the end of a run
+from clawsite.gateway.device_events import (
+    InvokeRequest,
+    NodeBroadcast,
+    NodeEvent,
+    NodePairRequested,
+    NodePairResolved,
+    PairRequested,
+    PairResolved,
+)
+from clawsite.gateway.session_events import (
+    AgentEvent,
+    ChatEvent,
+    SessionEvent,
+    SessionMessage,
+    SessionOperation,
+    SessionsChanged,
+    ToolEvent,
+)
 
 
 class Challenge(TypedDict):
     """Sent at once when the socket opens, without a seq."""
 
     nonce: str
-    ts: int
-
-
-class AgentEvent(TypedDict):
-    """One event of a run. `seq` counts the run's events from 1 without a gap, `cursor` those of the session."""
-
-    runId: str
-    seq: int
-    stream: Stream
-    ts: int
-    sessionKey: str
-    sessionId: str
-    cursor: int
-    data: dict[str, Any]
-    delta: NotRequired[str]  # protocol 1, assistant text
-
-
-class ToolEvent(TypedDict):
-    """Protocol 1 only: what a tool does. Protocols 3 and 4 get it as stream `tool` of `agent`, with the cap `tool-events`."""
-
-    runId: str
-    sessionKey: str
-    toolCallId: str
-    name: str
-    status: Literal["start", "update", "result", "error"]
-    ts: int
-    args: NotRequired[dict[str, Any]]
-    partialResult: NotRequired[Any]
-    result: NotRequired[Any]
-    isError: NotRequired[bool]
-    meta: NotRequired[dict[str, Any]]
-
-
-class ChatEvent(TypedDict):
-    """A run as a chat shows it. A delta repeats the whole text so far in `message`; `replace` means: not a continuation."""
-
-    runId: str
-    sessionKey: str
-    sessionId: str
-    seq: int
-    state: Literal["delta", "final", "aborted", "error"]
-    deltaText: NotRequired[str]
-    replace: NotRequired[bool]
-    message: NotRequired[Message]
-    usage: NotRequired[dict[str, Any]]
-    stopReason: NotRequired[str]
-    errorMessage: NotRequired[str]
-    errorKind: NotRequired[Literal["timeout", "rate_limit", "context_length", "unknown"]]
-    errorDetail: NotRequired[dict[str, Any]]
-
-
-class SessionEvent(TypedDict):
-    """An event of the session's log that belongs to no run: a reset, words put in from outside, a step back.
-
-    `rewind`: what comes after the message `keepThrough` (null: everything) is not part of the conversation any more.
-    """
-
-    sessionKey: str
-    sessionId: str
-    cursor: int
-    ts: int
-    change: str
-    message: NotRequired[Message]
-    keepThrough: NotRequired[str | None]
-    keepThroughPosition: NotRequired[int]
-
-
-class SessionsChanged(TypedDict):
-    """A session was made, changed or deleted: lists that show it should be read again."""
-
-    sessionKey: str
-    sessionId: str
-    reason: Literal["created", "patched", "reset", "deleted", "restored", "members"]
     ts: int
 
 
@@ -175,17 +73,17 @@ class PresenceEvent(TypedDict):
 
 
 class Tick(TypedDict):
-    """Every 15 s. A client that hears nothing for two ticks should connect anew."""
+    """Every 15 s. A client that hears nothing for two ticks should connect anew. Protocol 1 also gets `activeSessions`."""
 
     ts: int
-    activeSessions: int
+    activeSessions: NotRequired[int]
 
 
 class Shutdown(TypedDict):
     """The process ends; the socket is closed with 1012 after it."""
 
     reason: str
-    restartExpectedMs: int | None
+    restartExpectedMs: NotRequired[int | None]
 
 
 class Stop(TypedDict):
@@ -230,21 +128,35 @@ class Health(TypedDict, total=False):
 class EventType:
     payload: Any
     droppable: bool = False  # a slow client loses these before it loses its connection
+    roles: tuple[str, ...] = ("operator",)  # whom it is sent to
 
 
 EVENTS = {
-    "connect.challenge": EventType(Challenge),
+    "connect.challenge": EventType(Challenge, roles=("operator", "node")),
     "agent": EventType(AgentEvent),
     "tool": EventType(ToolEvent),
     "chat": EventType(ChatEvent),
     "session": EventType(SessionEvent),
+    "session.operation": EventType(SessionOperation),
+    "session.message": EventType(SessionMessage),
     "sessions.changed": EventType(SessionsChanged),
     "exec.approval.requested": EventType(ApprovalRequested),
     "exec.approval.changed": EventType(ApprovalChanged),
     "exec.approval.resolved": EventType(ApprovalResolved),
+    "device.pair.requested": EventType(PairRequested),
+    "device.pair.resolved": EventType(PairResolved),
+    "node.pair.requested": EventType(NodePairRequested),
+    "node.pair.resolved": EventType(NodePairResolved),
+    "node.invoke.request": EventType(InvokeRequest, roles=("node",)),
+    "node.broadcast": EventType(NodeBroadcast, roles=("node",)),
+    "node.event": EventType(NodeEvent),
     "presence": EventType(PresenceEvent, droppable=True),
-    "tick": EventType(Tick, droppable=True),
+    "tick": EventType(Tick, droppable=True, roles=("operator", "node")),
     "health": EventType(Health, droppable=True),
     "freeze": EventType(FreezeEvent),
-    "shutdown": EventType(Shutdown),
+    "shutdown": EventType(Shutdown, roles=("operator", "node")),
 }
+
+
+def names_for(role: str) -> list[str]:
+    return sorted(name for name, event in EVENTS.items() if role in event.roles)

@@ -1,6 +1,6 @@
 """What the hub reads from rows: who may see what, what was missed, and what the bus failed to tell."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -14,6 +14,7 @@ from clawsite.gateway.wire import SessionName
 from clawsite.infra import db
 from sessions_app import selectors
 from sessions_app.models import Event, Run, Session, SessionMember
+from sessions_app.said import Said, said
 
 PAGE = 500
 
@@ -36,6 +37,7 @@ class Rows(Protocol):
     async def heads(self, session_ids: Sequence[str], users: Sequence[int]) -> dict[str, int]: ...
     async def ended(self, run_pks: Sequence[int]) -> list[int]: ...
     async def members(self, users: Sequence[int]) -> Members: ...
+    async def said(self, session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> Said | None: ...
 
 
 class DatabaseRows:
@@ -63,6 +65,9 @@ class DatabaseRows:
 
     async def ended(self, run_pks: Sequence[int]) -> list[int]:
         return await db.read(_ended, run_pks)
+
+    async def said(self, session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> Said | None:
+        return await db.read(said, session_id, runs, message_ids)
 
     async def members(self, users: Sequence[int]) -> Members:
         """Asked every second, so the whole list is read again only when it has changed."""

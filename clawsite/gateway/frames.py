@@ -38,13 +38,17 @@ class Wire(BaseModel):
 
 
 class Request(Wire):
-    """What a client sends. `idempotencyKey` beside `params` is protocol 1's place for it."""
+    """What a client sends. `idempotencyKey` beside `params` is protocol 1's place for it.
+
+    `traceparent` is W3C's: the run that a request starts belongs to that trace. One that is not well-formed is passed over.
+    """
 
     type: Literal["req"]
     id: Text
     method: Text
     params: dict[str, Any] | None = None
     idempotency_key: Text | None = None
+    traceparent: Any = None
 
 
 class ErrorShape(Wire):
@@ -89,23 +93,41 @@ class Client(Wire):
 
 
 class ConnectAuth(Wire):
-    """The secret may stand in either place."""
+    """The secret may stand in either of the first places; a device's own token in the third as well."""
 
     token: str | None = Field(None, max_length=4096)
     password: str | None = Field(None, max_length=4096)
+    device_token: str | None = Field(None, max_length=4096)
+    bootstrap_token: str | None = Field(None, max_length=4096)  # not used; it may be part of what was signed
+
+
+class DeviceProof(Wire):
+    """An Ed25519 key, base64url, and its signature over this connection; docs/devices.md has the line that is signed."""
+
+    id: str = Field(max_length=64)
+    public_key: str = Field(max_length=64)
+    signature: str = Field(max_length=128)
+    signed_at: int
+    nonce: str | None = Field(None, max_length=128)
+
+
+Command = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ConnectParams(Wire):
-    """A device identity is accepted and not used."""
+    """`commands`, `permissions` and `pathEnv` are what a node declares of itself."""
 
     min_protocol: int = Field(ge=1)
     max_protocol: int = Field(ge=1)
     client: Client
     role: str = "operator"
     scopes: list[str] = Field(default_factory=list, max_length=64)
-    caps: list[str] = Field(default_factory=list, max_length=64)
+    caps: list[Annotated[str, Field(max_length=128)]] = Field(default_factory=list, max_length=64)
     auth: ConnectAuth | None = None
-    device: dict[str, Any] | None = None
+    device: DeviceProof | None = None
+    commands: list[Command] = Field(default_factory=list, max_length=256)
+    permissions: dict[str, bool] = Field(default_factory=dict, max_length=256)
+    path_env: str | None = Field(None, max_length=8192)
     locale: str | None = None  # of what the client shows, such as zh-CN
 
 

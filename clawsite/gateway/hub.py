@@ -9,13 +9,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from clawsite.gateway import wire
 from clawsite.gateway.audience import Audience
 from clawsite.gateway.chat_view import ChatView
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.fanout import Rows, replay
+from clawsite.gateway.message_feed import MessageFeed
 from clawsite.gateway.run_waits import RunWaits
 from clawsite.gateway.stream import EventOut, Stream
 from clawsite.gateway.wire import Outgoing, SessionName
@@ -40,6 +41,7 @@ class Hub:
     ) -> None:
         self.audience = Audience(rows)
         self.run_waits = RunWaits()
+        self._messages = MessageFeed(rows, self.audience)
         self._rows = rows
         self._now = now
         self._later = later or (lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
@@ -125,6 +127,10 @@ class Hub:
     # Telling
 
     def _deliver(self, stream: Stream, event: EventOut) -> None:
+        self._tell_event(stream, event)
+        self._messages.hear(stream, event)
+
+    def _tell_event(self, stream: Stream, event: EventOut) -> None:
         now = stream.touched = self._now()
         stream.head = event["cursor"]
         if event["run"] is None:
@@ -178,9 +184,15 @@ class Hub:
                 continue
             connection.take(outgoing)
 
-    def broadcast(self, outgoing: Outgoing, *, readers_only: bool = True) -> None:
+    def broadcast(self, outgoing: Outgoing, *, to: Literal["readers", "operators", "everybody"] = "readers") -> None:
         for connection in self.audience:
-            if connection.authority.may_read or not readers_only:
+            if connection.authority.may_read or to == "everybody" or (to == "operators" and connection.role == "operator"):
+                connection.take(outgoing)
+
+    def tell_owner(self, user_pk: int, outgoing: Outgoing) -> None:
+        """All of somebody's connections that may read."""
+        for connection in self.audience.of_user(user_pk):
+            if connection.authority.may_read:
                 connection.take(outgoing)
 
     # Mending
@@ -290,5 +302,5 @@ class Hub:
 
     async def settle(self) -> None:
         """Wait until no rows are being read."""
-        while self._mending:
-            await asyncio.wait(self._mending)
+        while unread := self._mending | self._messages.tasks:
+            await asyncio.wait(unread)

@@ -15,6 +15,8 @@ PRESENCE_PAUSE_SECONDS = 1.0  # at most one presence event in this time, however
 SEEN_SECONDS = 300.0  # how often open pages count as their browser having been seen
 RECHECK_SECONDS = 60.0  # a socket's account, token or sign-in is looked at again at least this often
 
+HOOK_LOG_SECONDS = 600.0  # between two looks for deliveries to webhooks that are old enough to go
+
 REQUESTS_IN_FLIGHT = 64
 SLOT_SECONDS = 2.0  # a burst waits so long for an answer to make room; only then is a request refused
 FOLLOW_UPS = 1_000  # second answers of `agent` that one socket may wait for
@@ -34,3 +36,17 @@ def requests_per_second() -> float:
 
 def requests_burst() -> float:
     return settings.GATEWAY_REQUESTS_BURST
+
+
+def account_requests_per_second() -> float:
+    """Over all sockets of an account in one process: many sockets are no way around the limit of one."""
+    return settings.GATEWAY_ACCOUNT_REQUESTS_PER_SECOND
+
+
+def account_requests_burst() -> float:
+    return settings.GATEWAY_ACCOUNT_REQUESTS_BURST
+
+
+def knocks_per_address() -> int:
+    """Sockets of one address that have not connected yet. A storm of 1,000 clients behind one address fits."""
+    return settings.GATEWAY_KNOCKS_PER_ADDRESS

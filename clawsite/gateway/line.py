@@ -22,23 +22,32 @@ LONGEST_REASON = 123  # bytes of a close frame's reason
 
 
 class SendQueue:
-    """What waits to be written, in order, with its size."""
+    """What waits to be written, in order, with its size.
+
+    An event waits as what all connections share, and gets its number when it is written: told to a thousand sockets at once, a
+    long one such as the list of who is online would otherwise be a thousand long texts at once.
+    """
 
     def __init__(self, most_bytes: int = limits.BUFFERED_BYTES, most_frames: int = limits.BUFFERED_FRAMES) -> None:
         self.most_bytes, self.most_frames = most_bytes, most_frames
         self.bytes = 0
-        self._frames: deque[tuple[str, int]] = deque()
+        self._frames: deque[tuple[str | Encoded, int, int]] = deque()  # text or event, its number, its size
 
     def __len__(self) -> int:
         return len(self._frames)
 
     def put(self, text: str, size: int) -> None:
-        self._frames.append((text, size))
+        self._frames.append((text, 0, size))
         self.bytes += size
+
+    def put_event(self, event: Encoded, number: int) -> None:
+        self._frames.append((event, number, event.size))
+        self.bytes += event.size
 
     def pop(self) -> tuple[str, int]:
         """The next frame. It counts until `written`: the socket may take its time."""
-        return self._frames.popleft()
+        frame, number, size = self._frames.popleft()
+        return (frame if isinstance(frame, str) else frame.numbered(number)), size
 
     def written(self, size: int) -> None:
         self.bytes -= size
@@ -78,7 +87,7 @@ class Line:
             self._overflow()
             return
         self.seq += 1
-        self._queue.put(event.numbered(self.seq), event.size)
+        self._queue.put_event(event, self.seq)
         self._something.set()
 
     async def reply(self, text: str) -> None:
@@ -128,17 +137,22 @@ class Line:
     async def _write(self) -> None:
         while True:
             while self._queue:
-                text, size = self._queue.pop()
-                await self._send(text)
-                self._queue.written(size)
-                if not self._room.is_set():
-                    self._room.set()
+                await self._write_one()
             if self.closing:
                 break
             self._something.clear()
             await self._something.wait()
         if self._farewell:
             await self._send_close(*self._farewell)
+
+    async def _write_one(self) -> None:
+        """A call of its own, so that an idle connection holds no text: with the last one, such as the list of who is online, each
+        held 80 KB."""
+        text, size = self._queue.pop()
+        await self._send(text)
+        self._queue.written(size)
+        if not self._room.is_set():
+            self._room.set()
 
     def _overflow(self) -> None:
         log.info("a client reads too slowly and is disconnected", extra={"connection": self.id, "seq": self.seq})

@@ -6,12 +6,15 @@ import uuid
 from collections.abc import Callable
 
 from clawsite.gateway import limits
+from clawsite.gateway.admission import Knock
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.dispatch import Dispatcher, bad_frame
 from clawsite.gateway.errors import Close
 from clawsite.gateway.frames import BadFrame, Request, encode_challenge, encode_failure, encode_success, parse_request
-from clawsite.gateway.handshake import Knock, Refused, shake_hands
+from clawsite.gateway.handshake import shake_hands
+from clawsite.gateway.hello_forms import hello_in
 from clawsite.gateway.line import Line, Send, SendClose
+from clawsite.gateway.refusals import Refused
 from clawsite.gateway.runtime import Runtime
 from clawsite.infra import clock
 
@@ -22,6 +25,8 @@ class Peer:
     def __init__(self, runtime: Runtime, knock: Knock, *, send: Send, send_close: SendClose, hang_up: Callable[[], None]) -> None:
         self._runtime, self._knock, self._hang_up = runtime, knock, hang_up
         self._line = Line(id=uuid.uuid4().hex, send=send, send_close=send_close, on_close=self._close_in_time)
+        self._nonce = uuid.uuid4().hex
+        self._knocking = False  # counted among those who have not been let in
         self._taken_in: tuple[Connection, Dispatcher] | None = None  # after the handshake
         self._writer = asyncio.create_task(self._write())
         self._deadline = asyncio.get_running_loop().call_later(limits.handshake_seconds(), self._too_late)
@@ -29,7 +34,11 @@ class Peer:
 
     def greet(self) -> None:
         """The server speaks first; the nonce is for clients that sign with a device key."""
-        self._line.reply_now(encode_challenge(uuid.uuid4().hex, clock.now_ms()))
+        self._knocking = True
+        if not self._runtime.rates.knock(self._knock.address):
+            self._line.close(Close.TRY_LATER, "too many connections of this address wait to be let in")
+            return
+        self._line.reply_now(encode_challenge(self._nonce, clock.now_ms()))
 
     async def text(self, text: str) -> None:
         most = limits.FRAME_BYTES if self._taken_in else limits.FIRST_FRAME_BYTES
@@ -65,24 +74,33 @@ class Peer:
         line, runtime = self._line, self._runtime
         self._deadline.cancel()
         try:
-            shaken = await shake_hands(line, request, self._knock, runtime)
+            shaken = await shake_hands(line, request, self._knock, runtime, self._nonce)
         except Refused as refused:
             line.reply_now(encode_failure(request.id, refused.error))
             line.close(refused.close, refused.reason)
             log.info("refused a connection: %s", refused.reason, extra={"connection": line.id, "address": self._knock.address})
             return
         connection = shaken.connection
-        line.reply_now(encode_success(request.id, shaken.hello))
+        self._is_let_in()
+        line.reply_now(encode_success(request.id, hello_in(connection.dialect, shaken.hello)))
         self._taken_in = (connection, Dispatcher(connection, runtime))
         log.info("a client connected", extra={"connection": line.id, "user": connection.user_pk, "client": connection.client.id})
         runtime.hub.audience.add(connection, shaken.member_of)
+        if connection.role == "node":
+            runtime.nodes.joined(connection)
         runtime.presence.joined(connection)
         if runtime.stopping:
             line.close(Close.RESTART, "service restart")
 
+    def _is_let_in(self) -> None:
+        if self._knocking:
+            self._knocking = False
+            self._runtime.rates.entered(self._knock.address)
+
     def lost(self) -> None:
         """The socket has ended, by whichever side."""
         self._deadline.cancel()
+        self._is_let_in()
         if self._last_call:
             self._last_call.cancel()
         self._line.gone()
@@ -91,6 +109,8 @@ class Peer:
             connection, dispatcher = self._taken_in
             dispatcher.cancel()
             self._runtime.hub.leave(connection)
+            if connection.role == "node":
+                self._runtime.nodes.left(connection)
             self._runtime.presence.left(connection)
             log.info("a client left", extra={"connection": connection.id, "user": connection.user_pk, "seq": self._line.seq})
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from clawsite.gateway import limits
 from clawsite.gateway.connection import Connection
+from clawsite.gateway.frames import Dialect
 from clawsite.gateway.scopes import Scope, grants
 from clawsite.gateway.wire import Outgoing
 from clawsite.infra import clock
@@ -19,6 +20,7 @@ Entry = dict[str, Any]
 
 NOT_LISTED = frozenset({"cli", "probe", "backend"})
 MOST_ENTRIES = 200
+CLASSIC_ONLY = frozenset({"id", "key", "status", "capabilities"})
 FORGOTTEN_SECONDS = 3 * limits.TICK_SECONDS
 
 # What protocol 1 calls the things a client may do.
@@ -27,20 +29,22 @@ _CAPABILITIES = {Scope.READ: ["sessions"], Scope.WRITE: ["agent", "send"], Scope
 
 def entry_of(connection: Connection) -> Entry | None:
     client, authority = connection.client, connection.authority
-    if client.mode in NOT_LISTED:
+    is_node = connection.role == "node"
+    if client.mode in NOT_LISTED and not is_node:
         return None
     entry = {
         "id": client.id,
-        "key": client.instance_id or connection.id,
+        "key": node_key(connection.device_pk) if is_node else _client_key(connection),
+        "deviceId": connection.device_id,
         "status": "online",
         "host": client.display_name or client.id,
         "version": client.version,
         "platform": client.platform,
         "deviceFamily": client.device_family,
         "modelIdentifier": client.model_identifier,
-        "mode": client.mode or "ui",
+        "mode": client.mode or ("node" if is_node else "ui"),
         "instanceId": client.instance_id,
-        "roles": ["operator"],
+        "roles": [connection.role],
         "scopes": sorted(authority.scopes),
         "capabilities": [word for scope, words in _CAPABILITIES.items() if grants(authority.scopes, scope) for word in words],
         "user": {"id": str(authority.user.pk), "name": authority.user.get_username()},
@@ -49,6 +53,23 @@ def entry_of(connection: Connection) -> Entry | None:
         "ts": connection.connected_ms,
     }
     return {name: value for name, value in entry.items() if value is not None and value != ""}
+
+
+def listed(entries: list[Entry], dialect: Dialect) -> list[Entry]:
+    """Entries as a client reads them. Protocols 3 and 4 have no words for some of it."""
+    if dialect == "classic":
+        return entries
+    return [{name: value for name, value in entry.items() if name not in CLASSIC_ONLY} for entry in entries]
+
+
+def _client_key(connection: Connection) -> str:
+    """Of one instance of one account's: what a client calls itself it can share with its own others only."""
+    return f"client {connection.user_pk} {connection.client.instance_id or connection.id}"
+
+
+def node_key(device_pk: int) -> str:
+    """Under which a node is listed, wherever it is connected: the row of its device, so that a name it gives itself is no claim."""
+    return f"node {device_pk}"
 
 
 @dataclass(slots=True)
@@ -89,6 +110,11 @@ class Presence:
         by_key = {entry["key"]: entry for entry in sorted(everybody, key=lambda entry: int(entry["ts"]))}
         newest = sorted(by_key.values(), key=lambda entry: -int(entry["ts"]))
         return [{**self._me, "ts": clock.now_ms()}, *newest[: MOST_ENTRIES - 1]]
+
+    def online_since(self, key: str) -> int | None:
+        """When somebody came, as far as this process has heard; None for who is not here."""
+        everybody = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
+        return max((int(entry["onlineSince"]) for entry in everybody if entry["key"] == key), default=None)
 
     def joined(self, connection: Connection) -> None:
         if entry := entry_of(connection):
@@ -149,8 +175,9 @@ class Presence:
         if self._unannounced:
             self._announce()
         changes, self._changes = self._changes, []
-        payload: Entry = {"presence": self.entries()}
+        entries = self.entries()
         # Protocol 1 is told about one client: the last to come or go; `changes` has the others.
         brief = [{name: entry[name] for name in ("id", "status", "capabilities")} for entry in changes[-MOST_ENTRIES:]]
-        classic = {**payload, **brief[-1], "changes": brief}
-        self._tell(Outgoing("presence", payload, classic, state_version=self._versions.wire(), droppable=True))
+        classic = {"presence": entries, **brief[-1], "changes": brief}
+        modern = {"presence": listed(entries, "modern")}
+        self._tell(Outgoing("presence", modern, classic, state_version=self._versions.wire(), droppable=True))

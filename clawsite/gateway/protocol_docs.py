@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from clawsite.gateway.limited import Limited
 from clawsite.gateway.protocol_intro import INTRODUCTION
 from clawsite.gateway.schema import protocol_schema
 
@@ -30,11 +31,14 @@ def _overview(methods: Schema) -> str:
 
 
 def _method(name: str, method: Schema) -> str:
-    parts = [f"### {name}\n", f"Scope: {_scope(method)}. {_paragraphs(method['description'])}\n"]
+    limited = " Not for tokens with tool limits." if method["limitedTokens"] == Limited.REFUSED else ""
+    parts = [f"### {name}\n", f"Scope: {_scope(method)}.{limited} {_paragraphs(method['description'])}\n"]
     if rows := _properties(method["params"]):
         if note := method["params"].get("description"):
             parts.append(f"{_paragraphs(note)}\n")
         parts.append(_table(("parameter", "type", "default"), rows))
+    if method["refused"]:
+        parts.append(f"Refused, because it would have no effect: {_refused(method['refused'])}.\n")
     if rows := _properties(method["result"]):
         if note := method["result"].get("description"):
             parts.append(f"Answer. {_paragraphs(note)}\n")
@@ -44,6 +48,14 @@ def _method(name: str, method: Schema) -> str:
             _table(("property", "type", ""), [(name, kind, "optional" if default else "") for name, kind, default in rows])
         )
     return "\n".join(parts)
+
+
+def _refused(refused: dict[str, str]) -> str:
+    """Names with the same reason stand together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in refused.items():
+        by_reason.setdefault(reason, []).append(f"`{name}`")
+    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())
 
 
 def _event(name: str, event: Schema) -> str:
@@ -107,6 +119,8 @@ def _table(head: tuple[str, ...], rows: list[Any]) -> str:
 
 
 def _scope(method: Schema) -> str:
+    if method["role"] == "node":
+        return "none, for nodes only"
     return f"`{method['scope']}`" if method["scope"] else "none"
 
 

@@ -31,32 +31,44 @@ OpenClaw, 3 and 4 are those of its own clients. Any `client.id` is accepted; pro
 
 **Who is it?** A browser is known by its sign-in cookie; its `Origin` must be one of CLAWSITE_ORIGINS, scheme, host and port
 each exact. A program brings a personal token or the gateway token in `auth.token` (or `auth.password`); it may leave `Origin`
-out, but a foreign one is refused whatever the token. After five failures an address has to wait (`AUTH_RATE_LIMITED`).
+out, but a foreign one is refused whatever the token. After five failures an address has to wait (`AUTH_RATE_LIMITED`). A client
+may also be a device, with a key of its own: it signs the challenge in `device {id, publicKey, signature, signedAt, nonce}`, is
+known to an account by pairing, and is given a token of its own in `auth.deviceToken`. How that works is in
+[devices.md](devices.md).
+
+**Roles.** `operator`, which nearly everybody is, or `node`: a device that carries out commands, has no scopes, and may call the
+methods marked so below. A method of the other role is answered with `unauthorized role` (FORBIDDEN; INVALID_REQUEST before
+protocol 4).
 
 **What may it do?** The scopes of the account, narrowed by the token, narrowed by `scopes` if that list is not empty. Asking for
 more yields what the account has. `operator.write` includes `operator.read`; nothing else follows from another scope. The account
 is looked at again at once when it changes, and at least every minute; a credential that is no longer good closes with 4001.
 
-The answer is `hello-ok`: the chosen `protocol`, `server`, `features {methods, events}`, a `snapshot` of presence, health
-and the log's `epoch`, `auth {role, scopes}`, `policy {maxPayload, maxBufferedBytes, tickIntervalMs}`, and `session {sessionId,
-sessionKey}`, which names the main session of the default agent (its `sessionId` is null until somebody has written in it).
+The answer is `hello-ok`: the chosen `protocol`, `server`, `features {methods, events, capabilities}`, a `snapshot` of presence,
+health and the log's `epoch`, `auth {role, scopes, deviceToken?}`, and `policy {maxPayload, maxBufferedBytes, tickIntervalMs,
+attachments}`. Protocol 1 also gets `version`, `caps`, `permissions` and `session {sessionId, sessionKey}`, which names the main
+session of the default agent (its `sessionId` is null until somebody has written in it).
 
 Refusals are an error frame and a close, in this order of checks: frame, method, parameters, protocol (1002), role, origin,
-credential (1008). `error.details.code` is one of `PROTOCOL_MISMATCH`, `CONTROL_UI_ORIGIN_NOT_ALLOWED`, `AUTH_REQUIRED`,
-`AUTH_TOKEN_MISMATCH`, `AUTH_RATE_LIMITED`.
+credential, device, pairing (1008). `error.details.code` is one of `PROTOCOL_MISMATCH`, `CONTROL_UI_ORIGIN_NOT_ALLOWED`,
+`AUTH_REQUIRED`, `AUTH_TOKEN_MISMATCH`, `AUTH_DEVICE_TOKEN_MISMATCH`, `AUTH_RATE_LIMITED`, `DEVICE_IDENTITY_REQUIRED`,
+`PAIRING_REQUIRED`, or one of `DEVICE_AUTH_…`.
 
 ## Requests
 
 Every request is worked on by itself, so answers may overtake each other and events may come before the answer. Requests that open
 runs in one session are begun in their order of arrival. At most 64 requests of one connection are in flight; a burst is taken at
 the speed of its answers, and what finds no place within two seconds gets a retryable `UNAVAILABLE`. Parameters are closed: an
-unknown one is an error. A bad frame after the handshake is answered with its id, or `"invalid"`, and the connection stays open.
+unknown one is an error, and one of OpenClaw's for something that does not exist here is refused with the reason, unless it is
+empty. A missing scope is FORBIDDEN, in protocol 3 INVALID_REQUEST. A bad frame after the handshake is answered with its id, or
+`"invalid"`, and the connection stays open.
 
 `sessionKey` names a session among one's own (`main` is `agent:main:main`); somebody else's session, where one may see it, is named
 by `sessionId`. What one may not see does not exist: NOT_FOUND.
 
-**Idempotency.** `agent` and `chat.send` need an `idempotencyKey`; it becomes the `runId`. The same key again never starts a second
-run, in any process and after any restart: it gets the answer of the first. The same key with another body is a CONFLICT.
+**Idempotency.** `agent` and `chat.send` need an `idempotencyKey`; it becomes the `runId`. The same key again never
+starts a second run, in any process and after any restart: it gets the answer of the first. The same key with another body is a
+CONFLICT. `node.invoke` keeps the same promise for what a node is asked.
 
 **`agent` answers twice** with the same id: `{runId, status: "accepted"}` once the run is stored, and `status: "ok"` with the result
 when it has ended, or an error with `payload.status: "error"`. In protocol 1 the words are `pending`, `complete` and `error`.
@@ -102,6 +114,15 @@ and beside the cursor in `chat.history`, `sessions.history` and `sessions.messag
 there with a part for the session. A client that does not send it is told to resync only while its cursor is ahead of
 the log.
 
+Questions about commands are state, not only events: `approvals` in the answers of `sessions.messages.subscribe`,
+`sessions.history`, `chat.history` and `chat.startup` holds those of the session that are open now, so that nobody waits for one
+that was asked while they were away. Lists of who is online carry a version, `stateVersion.presence`, in `hello-ok` and on every
+event: a list with a lower one than the last is old and can be passed over. It begins anew with each process (`server.bootId`).
+
+Who follows messages instead of events, as OpenClaw's clients do, keeps the `deltaCursor` of the newest page of `chat.history` and
+gives it back as `cursor`: `{kind: "delta"}` has every message since, each as `session.message` tells it live, and `{kind: "reset"}`
+says that the page has to be read again.
+
 `chat.history` is the way in for a client that remembers nothing. Its `cursor` was read before its messages, so live events after it
 are news; `activeRun` holds the text of the answer that is being written, up to its `seq`: events of that run up to this `seq` are
 already in it.
@@ -111,9 +132,12 @@ already in it.
 - `agent` events of stream `assistant` carry `delta` and `offset` (characters before it), not the whole text again.
 - Events are kept and can be read again; `cursor`, `epoch`, `sessionId`, `resync_required`, `nextCursor` and
   `activeRun` are additions.
-- Ticks come every 15 s and carry `activeSessions`.
+- Ticks come every 15 s.
+- Payloads match the JSON Schema that OpenClaw publishes, but for additional properties; tests/protocol/openclaw has the list.
 - Protocol 1 frames carry the session's cursor as `stateVersion`; protocols 3 and 4 have `{presence, health}` there, on the events
   of these names.
 - In sessions.patch no field changes what commands an agent may run; that is decided by people in the admin.
-- A device identity is accepted and not used.
+- A device belongs to an account. One that comes with a good credential of an account is paired at once, also from elsewhere; a
+  node never is. `node.allow`, `node.broadcast` and `otherCommands` are additions; `node.pair.request`, `node.pair.verify` and
+  `skills.bins` do not exist.
 """

@@ -4,17 +4,19 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from clawsite.accounts.models import User
-from clawsite.gateway.authority import Authority
+from clawsite.gateway.authority import Authority, Role
 from clawsite.gateway.connection import Connection
+from clawsite.gateway.limited import Limited
 from clawsite.gateway.runtime import Runtime
 from clawsite.gateway.scopes import Scope
 
@@ -23,6 +25,23 @@ class Params(BaseModel):
     """Parameters of a method: camelCase on the wire, and closed, so that a misspelt one is told instead of ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, protected_namespaces=())
+
+    # What OpenClaw's clients may ask for and is not done here, each with the reason. Nobody is misled by an empty one.
+    refused: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _say_why_not(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or cls.refused.keys().isdisjoint(given):
+            return given
+        faults = [
+            InitErrorDetails(type=PydanticCustomError("not_here", "Cannot be used: " + cls.refused[name]), loc=(name,), input=None)
+            for name in given
+            if name in cls.refused and given[name]
+        ]
+        if faults:
+            raise ValidationError.from_exception_data(cls.__name__, faults)
+        return {name: value for name, value in given.items() if name not in cls.refused}
 
 
 class Nothing(Params):
@@ -60,29 +79,37 @@ Order = Callable[[dict[str, Any]], str]
 @dataclass(frozen=True, slots=True)
 class Method:
     name: str
-    scope: Scope
+    scope: Scope | None  # None: for nodes, which have no scopes
     params: type[Params]
     result: Any
     handler: Handler
     description: str
     order: Order | None  # calls with the same word are begun one after the other, in order of arrival
+    role: Role = "operator"
+    limited: Limited | None = None  # for tokens with tool limits; None: it only reads, or is for nodes
 
 
 _methods: dict[str, Method] = {}
 
 
-def method(name: str, *, scope: Scope, order: Order | None = None) -> Callable[[Handler], Handler]:
+def method(
+    name: str, *, scope: Scope | None, limited: Limited | None = None, role: Role = "operator", order: Order | None = None
+) -> Callable[[Handler], Handler]:
     """Declare a method. Its shapes are the annotations of the handler, its description the docstring."""
 
     def declare(handler: Handler) -> Handler:
         if name in _methods:
             raise ValueError(f"method {name} is declared twice")
+        if (scope is None) != (role == "node"):
+            raise ValueError(f"method {name}: operators need a scope, nodes have none")
+        if (limited is None) != (scope in (None, Scope.READ)):
+            raise ValueError(f"method {name}: what changes something says what it is for tokens with tool limits (limited=)")
         hints = get_type_hints(handler)
         result = _on_the_wire(hints["return"])
         description = inspect.getdoc(handler)
         if not description:
             raise ValueError(f"method {name} has no docstring; it is printed in docs/protocol.md")
-        _methods[name] = Method(name, scope, hints["params"], result, handler, description, order)
+        _methods[name] = Method(name, scope, hints["params"], result, handler, description, order, role, limited)
         return handler
 
     return declare
@@ -106,3 +133,9 @@ def methods() -> dict[str, Method]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return _methods
+
+
+@functools.cache
+def names_for(role: Role) -> list[str]:
+    """The methods that a client of this role can be allowed to call."""
+    return sorted(name for name, method in methods().items() if method.role == role)

@@ -18,14 +18,19 @@ from clawsite.accounts import browsers
 from clawsite.gateway import approvals, health, limits
 from clawsite.gateway.authority import Credential, SignedOut, Standing, standing_of
 from clawsite.gateway.connection import Connection
+from clawsite.gateway.devices import facts as devices
 from clawsite.gateway.errors import Close
 from clawsite.gateway.fanout import DatabaseRows
+from clawsite.gateway.hooks import reports
 from clawsite.gateway.hub import Hub
+from clawsite.gateway.nodes.desk import NodeDesk
 from clawsite.gateway.presence import Presence, Versions
+from clawsite.gateway.rates import Rates
+from clawsite.gateway.run_feeds import RunFeeds
 from clawsite.gateway.scopes import Scope
 from clawsite.gateway.waits import Waits
 from clawsite.gateway.wire import Outgoing
-from clawsite.infra import bus, clock, db
+from clawsite.infra import bus, clock, db, metrics
 from clawsite.infra.errors import ClawError
 from clawsite.infra.version import version
 from sessions_app.epoch import current_epoch
@@ -47,7 +52,12 @@ class Runtime:
         self.stopping = False
         self.rows = DatabaseRows()
         self.hub = Hub(self.rows)
+        metrics.sockets.set_function(self.hub.audience.__len__)
+        self.metrics_name = metrics.process_name("web")
+        self.run_feeds = RunFeeds()
         self.approval_waits: Waits[str] = Waits()
+        self.nodes = NodeDesk(self.spawn)
+        self.rates = Rates()
         self.versions = Versions()
         me = {
             "host": socket.gethostname(),
@@ -82,18 +92,25 @@ class Runtime:
         await bus.start()
         self._unsubscribe = bus.subscribe(self._hear)
         self.spawn(self._every(settings.POLL_SECONDS, self.hub.poll))
+        self.spawn(self._every(settings.POLL_SECONDS, self.run_feeds.poll))
         self.spawn(self._every(settings.POLL_SECONDS, self._look_at_stops))
+        self.spawn(self._every(settings.POLL_SECONDS, reports.tell_results))
+        self.spawn(self._every(limits.HOOK_LOG_SECONDS, reports.forget_old))
+        self.spawn(self._every(settings.POLL_SECONDS, self.nodes.poll))
         self.spawn(self._every(limits.TICK_SECONDS, self._tick))
         self.spawn(self._every(limits.HEALTH_SECONDS, self._tell_health))
+        self.spawn(self._every(metrics.LEAVE_SECONDS, self._leave_figures))
         log.info("the gateway is running as %s", self.process)
 
     async def stop(self, reason: str, restart_expected_ms: int | None = None) -> None:
         """Say goodbye to every socket, and end."""
         self.stopping = True
-        payload = {"reason": reason, "restartExpectedMs": restart_expected_ms}
+        self.run_feeds.close()
+        classic = {"reason": reason, "restartExpectedMs": restart_expected_ms}
+        modern = {name: value for name, value in classic.items() if value is not None}
         connections = list(self.hub.audience)
         for connection in connections:
-            connection.take(Outgoing("shutdown", payload, payload))
+            connection.take(Outgoing("shutdown", modern, classic))
             connection.line.close(Close.RESTART, "service restart")
         self.presence.leave()
         with contextlib.suppress(TimeoutError):
@@ -101,6 +118,7 @@ class Runtime:
                 for connection in connections:
                     await connection.line.ended.wait()
         self._unsubscribe()
+        metrics.forget(settings.HOME, self.metrics_name)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -127,6 +145,7 @@ class Runtime:
     def _hear(self, message: dict[str, Any]) -> None:
         match message["k"]:
             case "events":
+                self.run_feeds.hear(message["events"])
                 self.hub.hear_events(message)
             case "session" if message["change"] == "members":
                 self.spawn(self.hub.hear_members(message))
@@ -141,6 +160,13 @@ class Runtime:
                 self.spawn(self._tell_approvers(message))
             case "freeze":
                 self.spawn(self._look_at_stops())
+            case "pairing":
+                self.spawn(self._tell_pairing(message))
+            case "node-invoke" | "node-result" | "node-broadcast":
+                self.nodes.hear(message)
+            case "node-event":
+                payload = message["event"]
+                self.hub.tell_owner(message["owner"], Outgoing("node.event", payload, payload))
 
     async def _tell_approvers(self, message: dict[str, Any]) -> None:
         if not self.hub.audience:
@@ -154,6 +180,22 @@ class Runtime:
             for connection in self.hub.audience:
                 if Scope.APPROVALS in connection.authority.scopes:
                     connection.take(news)
+
+    async def _tell_pairing(self, message: dict[str, Any]) -> None:
+        """To those who may decide: a request that came with an account's credential is that account's, and the managers'."""
+        if not self.hub.audience:
+            return
+        try:
+            news = await db.read(devices.news_of, message["id"], message["change"])
+        except ClawError as error:
+            log.warning("a pairing request was not told: %s", error.message)
+            return
+        account, told = news or (None, [])
+        for connection in self.hub.audience:
+            authority = connection.authority
+            if Scope.PAIRING in authority.scopes and (account in (None, connection.user_pk) or authority.manages_devices):
+                for outgoing in told:
+                    connection.take(outgoing)
 
     # Credentials
 
@@ -194,8 +236,9 @@ class Runtime:
             await self.look_at_epoch()
             self._active_sessions = await db.read(health.active_sessions)
         finally:  # a tick says that the connection lives, also while the database does not
-            payload = {"ts": clock.now_ms(), "activeSessions": self._active_sessions}
-            self.hub.broadcast(Outgoing("tick", payload, payload, droppable=True), readers_only=False)
+            now = clock.now_ms()
+            classic = {"ts": now, "activeSessions": self._active_sessions}
+            self.hub.broadcast(Outgoing("tick", {"ts": now}, classic, droppable=True), to="everybody")
 
     async def _note_browsers(self) -> None:
         """A browser with an open page is there, though it asks for no other."""
@@ -247,11 +290,15 @@ class Runtime:
             payload = {"ts": clock.now_ms(), "stopped": self._health.get("stopped", [])}
             self.hub.broadcast(Outgoing("freeze", payload, payload))
 
+    async def _leave_figures(self) -> None:
+        """For the other web processes of this host, any of which may be the one that is asked."""
+        await asyncio.to_thread(metrics.leave, settings.HOME, self.metrics_name)
+
     async def _tell_health(self) -> None:
         await self._read_health()
         payload = self._health
         told = Outgoing("health", payload, payload, state_version=self.versions.wire(), droppable=True)
-        self.hub.broadcast(told, readers_only=False)
+        self.hub.broadcast(told, to="operators")
 
 
 _current: Runtime | None = None
@@ -267,6 +314,11 @@ async def running() -> Runtime:
 def begin() -> None:
     """See that it is started, without waiting for it."""
     _of_this_loop().begin()
+
+
+def rates() -> Rates:
+    """How much this process takes from whom; the same for its sockets and for HTTP, in whichever loop a request is answered."""
+    return (_current or _of_this_loop()).rates
 
 
 def online() -> int | None:

@@ -19,17 +19,23 @@ def protocol_schema() -> dict[str, Any]:
     methods = {
         "connect": {
             "scope": None,
+            "role": None,
+            "limitedTokens": None,
             "description": "The first request of every connection, and only that.",
             "params": ConnectParams.model_json_schema(),
             "result": {"type": "object"},
+            "refused": {},
         }
     }
     for name, method in sorted(registry.methods().items()):
         methods[name] = {
-            "scope": method.scope.value,
+            "scope": method.scope.value if method.scope else None,
+            "role": method.role,
+            "limitedTokens": method.limited.value if method.limited else None,
             "description": method.description,
             "params": method.params.model_json_schema(),
             "result": TypeAdapter(method.result).json_schema(mode="serialization"),
+            "refused": dict(method.params.refused),
         }
     return {
         "$schema": DIALECT,

@@ -72,7 +72,27 @@ def log_event(event: Payload, session: SessionName) -> list[Outgoing]:
     told = [Outgoing("agent", payload, classic, classic_version=event["cursor"], needs=TOOL_EVENTS if about_tools else "")]
     if event["stream"] == "tool":
         told.append(Outgoing("tool", None, _tool(event, session), classic_version=event["cursor"]))
+    if event["stream"] == "compaction":
+        operation = _operation(event, session)
+        told.append(Outgoing("session.operation", operation, operation, classic_version=event["cursor"]))
     return told
+
+
+def _operation(event: Payload, session: SessionName) -> Payload:
+    """OpenClaw's event for what is done to a session as a whole. The run that does it names it."""
+    data = event["data"]
+    payload = {
+        "operationId": event["runId"],
+        "operation": "compact",
+        "phase": data["phase"],
+        "sessionKey": session.key,
+        "ts": event["ts"],
+    }
+    if data["phase"] == "end":
+        payload["completed"] = data["completed"]
+        if not data["completed"]:
+            payload["reason"] = data["reason"]
+    return payload
 
 
 def _tool(event: Payload, session: SessionName) -> Payload:

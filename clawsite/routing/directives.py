@@ -48,6 +48,7 @@ COMMANDS = (
         (*LEVELS, DEFAULT),
     ),
     Command("name", _("Name this conversation"), "<title>", ("title", "rename")),
+    Command("compact", _("Summarise the earlier conversation to make room; with what to keep in mind"), "[words]"),
     Command("status", _("Show the model, tokens, cost and runs of this conversation")),
     Command("help", _("Show these commands"), aliases=("commands",)),
 )

@@ -3,23 +3,24 @@
 Every way in passes here: the socket, HTTP, connectors. A stage that ends the journey raises an exception named after why.
 """
 
-import base64
-import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agents.model_choice import choose_model, find_model, is_provider
-from agents.selectors import find_agent
+from agents.selectors import check_agent, find_agent
 from clawsite.accounts.models import User
-from clawsite.infra import db
+from clawsite.infra import db, tracing
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.directives import Asked, Wish, read_directive
+from clawsite.routing.files import GivenFile, kept
+from clawsite.routing.past import PastMessage, entries_of, with_files_kept
 from sessions_app import attachments, lanes
+from sessions_app.client_calls import results_in
 from sessions_app.keys import DEFAULT_AGENT, main_key, parse_key
 from sessions_app.models import Session
 from sessions_app.runs import Accepted, accept_run
-from sessions_app.sessions import create_session, find_session, own_session_id
+from sessions_app.sessions import begin_with, create_session, find_session, own_session_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +38,11 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFile:
-    """A file that came with the message itself, as base64."""
-
-    name: str
-    mime_type: str
-    content: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Inbound:
-    """A message on its way in. `run_id` is the sender's idempotency key; files are attachments uploaded before, or given here."""
+    """A message on its way in. `run_id` is the sender's idempotency key; files are attachments uploaded before, or given here.
+
+    `verbatim` words are never a command. `past` and `channel` are for a session that is made by this message.
+    """
 
     user: User
     text: str
@@ -57,6 +52,9 @@ class Inbound:
     lane: str = lanes.MAIN
     timeout_seconds: float | None = None
     files: Sequence[str | GivenFile] = ()
+    verbatim: bool = False  # words only: nothing in it is a command or a wish
+    past: Sequence[PastMessage] = ()
+    channel: str = ""
 
 
 class StopAsked(Exception):
@@ -73,8 +71,10 @@ class CommandAsked(Exception):
 
 async def receive(inbound: Inbound) -> Accepted:
     """Queue a run for the message, once for each run id."""
-    inbound = await _understood(inbound)
+    inbound = inbound if inbound.verbatim else await _understood(inbound)
     _has_content(inbound)
+    if trace := tracing.current():
+        inbound = replace(inbound, options={**inbound.options, "traceparent": trace})
     inbound = await _with_files_kept(inbound)
     session = await db.read(_addressee, inbound.user, inbound.to)
     if session is None:
@@ -132,37 +132,27 @@ def _model_meant(typed: str, *, by_name: bool) -> str | None:
 
 
 def _has_content(inbound: Inbound) -> None:
-    if not inbound.text.strip() and not inbound.files:
+    if not inbound.text.strip() and not inbound.files and not results_in(inbound.options):
         raise InvalidRequest("the message is empty")
     if len(inbound.files) > attachments.MOST_PER_MESSAGE:
         raise InvalidRequest(f"a message has at most {attachments.MOST_PER_MESSAGE} attachments")
 
 
 async def _with_files_kept(inbound: Inbound) -> Inbound:
-    """Files that came along are stored like those uploaded before; the same one again is found, not stored twice."""
-    ids = []
-    for file in inbound.files:
-        if isinstance(file, GivenFile):
-            stored = await db.read(_stored, file)
-            row = await db.write(attachments.register, inbound.user, stored, again=True)
-            ids.append(str(row.pk))
-        else:
-            ids.append(file)
-    return replace(inbound, files=ids)
-
-
-def _stored(file: GivenFile) -> attachments.Stored:
-    _, _, content = file.content.rpartition(",")  # some clients send a data: address
-    try:
-        decoded = base64.b64decode(content, validate=True)
-    except binascii.Error:
-        raise InvalidRequest(f"the content of {file.name!r} is not base64") from None
-    return attachments.store([decoded], file.name, file.mime_type, largest=attachments.LARGEST_INLINE)
+    if not inbound.files and not inbound.past:
+        return inbound
+    files = await kept(inbound.user, inbound.files)
+    return replace(inbound, files=files, past=await with_files_kept(inbound.user, inbound.past))
 
 
 def _open_and_accept(inbound: Inbound) -> Accepted:
     """The first message makes the session."""
-    return _accept(inbound, open_session(inbound.user, key=inbound.to.own_key()))
+    key = inbound.to.own_key()
+    check_agent(parse_key(key).agent)
+    session = create_session(inbound.user, key=key, **({"channel": inbound.channel} if inbound.channel else {}))
+    if inbound.past and not session.cursor:
+        begin_with(session, entries_of(inbound.user, session, inbound.past))
+    return _accept(inbound, session)
 
 
 def _accept(inbound: Inbound, session: Session) -> Accepted:

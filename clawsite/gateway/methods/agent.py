@@ -1,21 +1,24 @@
 """`agent` starts a run and answers twice; `agent.wait` waits for one."""
 
 import asyncio
-from typing import Any, Literal, NotRequired, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NotRequired, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import Id, IdempotencyKey, ToSession, order_of_session
+from clawsite.gateway.addressing import Id, IdempotencyKey, ToSession, is_still, order_of_session
 from clawsite.gateway.errors import Answered
+from clawsite.gateway.limited import Limited
 from clawsite.gateway.registry import Call, Followed, Params, method
 from clawsite.gateway.run_waits import end_of_run
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import CommandAsked, GivenFile, Inbound, StopAsked, receive
-from sessions_app import selectors
+from clawsite.routing.files import GivenFile
+from clawsite.routing.inbound import CommandAsked, Inbound, StopAsked, find_or_none, receive
+from sessions_app import lanes, selectors
 from sessions_app.attachments import MOST_PER_MESSAGE
 from sessions_app.models import Run
 from sessions_app.runs import Accepted
@@ -43,33 +46,72 @@ class AttachmentParams(BaseModel):
         return self.id or GivenFile(self.file_name or "file", self.mime_type or "", self.content or "")
 
 
+NO_CHANNELS = "answers are not delivered to messaging channels; whoever follows the session gets them"
+INTERNAL = "it belongs to the inner workings of OpenClaw's own gateway"
+NO_MODE = "models are asked in one way only; choose the model and the thinking level"
+
+
 class RunWishes(ToSession):
     """What `agent` and `chat.send` have in common."""
+
+    refused: ClassVar[Mapping[str, str]] = {"deliver": NO_CHANNELS}
 
     message: str = Field(max_length=1_000_000)
     idempotency_key: IdempotencyKey
     thinking: str | None = Field(None, max_length=16)
     model: str | None = Field(None, max_length=200)
     attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MOST_PER_MESSAGE)
-    deliver: bool | None = None  # answers go to this session and to whoever follows it
 
-    def inbound(self, call: Call, *, timeout: float | None, **options: Any) -> Inbound:
+    def inbound(
+        self, call: Call, *, timeout: float | None, lane: str = lanes.MAIN, verbatim: bool = False, **options: Any
+    ) -> Inbound:
         wishes = {"thinking": self.thinking, "model": self.model, **options}
         given = {name: value for name, value in wishes.items() if value}
         files = [attachment.file() for attachment in self.attachments]
-        to = self.address
-        return Inbound(call.user, self.message, self.idempotency_key, to, given, timeout_seconds=timeout or None, files=files)
+        to, seconds = self.address, timeout or None
+        return Inbound(
+            call.user,
+            self.message,
+            self.idempotency_key,
+            to,
+            given,
+            lane=lane,
+            timeout_seconds=seconds,
+            files=files,
+            verbatim=verbatim,
+        )
 
 
 class AgentParams(RunWishes):
-    """`timeout` is in seconds. `history` is protocol 1's: accepted, and not used, because the session has its own."""
+    """`timeout` is in seconds. `history` is protocol 1's: accepted, and not used, because the session has its own.
+
+    With `expectedExistingSessionId` nothing is started in a session that has begun anew since, or does not exist.
+    """
+
+    refused: ClassVar[Mapping[str, str]] = {
+        **RunWishes.refused,
+        **dict.fromkeys(
+            ("to", "replyTo", "channel", "replyChannel", "accountId", "replyAccountId", "threadId", "bestEffortDeliver"),
+            NO_CHANNELS,
+        ),
+        **dict.fromkeys(("groupId", "groupChannel", "groupSpace", "sourceReplyDeliveryMode", "disableMessageTool"), NO_CHANNELS),
+        **dict.fromkeys(("promptMode", "modelRun", "bootstrapContextMode", "bootstrapContextRunKind"), NO_MODE),
+        **dict.fromkeys(("internalRuntimeHandoffId", "internalExecutionIdentityRetry", "internalEvents"), INTERNAL),
+        **dict.fromkeys(("internalExecutionIdentityRecoveryAttempt", "execApprovalFollowupExpectedSessionId"), INTERNAL),
+        **dict.fromkeys(("acpTurnSource", "cleanupBundleMcpOnRunEnd", "inputProvenance", "voiceWakeTrigger"), INTERNAL),
+        **dict.fromkeys(("forceRestartSafeTools", "forceCodeModeTools", "swarmCollector", "swarmOutputSchema"), INTERNAL),
+        "suppressPromptPersistence": "a session keeps everything that is said in it",
+        "sessionEffects": "every run is visible in its session",
+        "label": "name the session with sessions.patch",
+        "spawnedBy": "only an agent spawns sessions",
+        "cwd": "an agent works in its workspace",
+    }
 
     extra_system_prompt: str | None = Field(None, max_length=100_000)
     timeout: float | None = Field(None, ge=0, le=86_400)
-    lane: Literal["main"] | None = None
-    label: str | None = Field(None, max_length=512)
-    channel: str | None = Field(None, max_length=64)
-    to: str | None = Field(None, max_length=512)
+    lane: Literal["main", "cron", "subagent"] | None = None
+    provider: str | None = Field(None, max_length=100)
+    expected_existing_session_id: Id | None = None
     history: list[Any] | None = None
 
 
@@ -84,14 +126,24 @@ class AgentAnswer(TypedDict):
     result: NotRequired[dict[str, Any]]
 
 
-@method("agent", scope=Scope.WRITE, order=order_of_session)
+@method("agent", scope=Scope.WRITE, limited=Limited.CARRIED, order=order_of_session)
 async def agent(call: Call, params: AgentParams) -> AgentAnswer | Followed[AgentAnswer]:
     """Start a run. Answers twice with the same id: accepted, then how the run ended.
 
     The idempotency key becomes the run id. The same key again never starts a second run, in any process: it gets the answers
     of the first. The same key with another body is a CONFLICT.
     """
-    inbound = params.inbound(call, timeout=params.timeout, extraSystemPrompt=params.extra_system_prompt)
+    if params.provider and not params.model:
+        raise InvalidRequest("provider needs the model beside it, for example provider openai and model gpt-5")
+    if params.expected_existing_session_id:
+        is_still(await db.read(find_or_none, call.user, params.address), params.expected_existing_session_id)
+    inbound = params.inbound(
+        call,
+        timeout=params.timeout,
+        lane=params.lane or lanes.MAIN,
+        extraSystemPrompt=params.extra_system_prompt,
+        model=f"{params.provider}/{params.model}" if params.provider and params.model else params.model,
+    )
     try:
         accepted = await receive(inbound)
     except StopAsked:
@@ -159,7 +211,7 @@ class WaitAnswer(TypedDict):
     stopReason: NotRequired[str]
 
 
-@method("agent.wait", scope=Scope.WRITE)
+@method("agent.wait", scope=Scope.WRITE, limited=Limited.HARMLESS)
 async def agent_wait(call: Call, params: WaitParams) -> WaitAnswer:
     """Wait until a run has ended, or until the time is over. A time-out does not stop the run."""
     state = await db.read(selectors.run_state, call.user, params.run_id)

@@ -1,12 +1,16 @@
 """Questions about commands over the socket: which are open, the answer to one, and asking one from outside."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from clawsite.accounts.models import User
 from clawsite.gateway.addressing import Id, Key
-from clawsite.gateway.approvals import ApprovalRecord, decided, found_record, open_records, record_of
+from clawsite.gateway.approvals import ApprovalRecord, decided, found_record, in_known_words, open_records, record_of
+from clawsite.gateway.confirmation import need_recent_password
+from clawsite.gateway.limited import Limited
 from clawsite.gateway.registry import Call, Followed, Nothing, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
@@ -16,20 +20,17 @@ from tools_app.execution.grants import Wish
 
 Reason = Annotated[str, Field(max_length=approvals.LONGEST_REASON)]
 MOST = 200
+NOT_DELIVERED = "everybody who may approve is asked, on the page and on every connection"
 
 
 class ListParams(Params):
     limit: int = Field(100, ge=1, le=MOST)
 
 
-class ListAnswer(TypedDict):
-    approvals: list[ApprovalRecord]
-
-
 @method("exec.approval.list", scope=Scope.READ)
-async def list_(call: Call, params: ListParams) -> ListAnswer:
+async def list_(call: Call, params: ListParams) -> list[ApprovalRecord]:
     """The open questions, oldest first: all of them for who may approve, those of one's own sessions for everybody else."""
-    return ListAnswer(approvals=await db.read(open_records, call.user, limit=params.limit))
+    return await db.read(open_records, call.user, limit=params.limit)
 
 
 class ById(Params):
@@ -50,8 +51,13 @@ class ForHowLong(Params):
     scope: Literal["session", "agent", "directory"] = "session"
 
 
-class ResolveParams(ById):
+class Answer(Params):
     """`planHash` is that of the plan you saw: with it, an answer to anything else is refused. `for` goes with allow-for."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "reviewer": "who is signed in decides, nobody in another's name",
+        "grantExpiresInDays": "use allow-for and `for`; what is allowed always lasts 90 days",
+    }
 
     decision: Literal["allow-once", "allow-for", "allow-always", "deny"]
     reason: Reason = ""
@@ -59,46 +65,55 @@ class ResolveParams(ById):
     for_: ForHowLong | None = Field(None, alias="for")
 
 
+class ResolveParams(ById, Answer):
+    """`planHash` is that of the plan you saw: with it, an answer to anything else is refused. `for` goes with allow-for."""
+
+
 class ResolveAnswer(TypedDict):
     ok: Literal[True]
     approval: ApprovalRecord
 
 
-@method("exec.approval.resolve", scope=Scope.APPROVALS)
+@method("exec.approval.resolve", scope=Scope.APPROVALS, limited=Limited.REFUSED)
 async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
     """Answer a question. The first answer counts; another one gets CONFLICT and is told whose it was. The same again is fine."""
-    wish = Wish(params.for_.scope, params.for_.seconds, params.for_.uses) if params.for_ else None
-    return await db.write(_resolve, call.user, params, wish, alone=True)
+    return ResolveAnswer(ok=True, approval=await db.write(answered, call.user, params.id, params, alone=True))
 
 
-def _resolve(user: Any, params: ResolveParams, wish: Wish | None) -> ResolveAnswer:
+def answered(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
+    """The question after an answer that counted, or that was the one it has already."""
+    wish = Wish(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
+    decision, seen = answer.decision, answer.plan_hash
     try:
-        approvals.resolve(params.id, by=user, decision=params.decision, reason=params.reason, wish=wish, seen_hash=params.plan_hash)
+        with in_known_words():
+            approvals.resolve(approval_id, by=user, decision=decision, reason=answer.reason, wish=wish, seen_hash=seen)
     except Conflict as late:
         told = late.details or {}
-        if (told.get("decision"), told.get("decidedBy")) != (params.decision, user.get_username()):
+        if (told.get("decision"), told.get("decidedBy")) != (decision, user.get_username()):
             raise
-    return ResolveAnswer(ok=True, approval=found_record(user, params.id))
+    return found_record(user, approval_id)
 
 
-@method("exec.approval.extend", scope=Scope.APPROVALS)
+@method("exec.approval.extend", scope=Scope.APPROVALS, limited=Limited.HARMLESS)
 async def extend(call: Call, params: ById) -> ResolveAnswer:
     """Leave a question open for as long again, from now on."""
     return await db.write(_extend, call.user, params.id, alone=True)
 
 
 def _extend(user: Any, approval_id: str) -> ResolveAnswer:
-    return ResolveAnswer(ok=True, approval=record_of(approvals.extend(approval_id, by=user), user))
+    with in_known_words():
+        return ResolveAnswer(ok=True, approval=record_of(approvals.extend(approval_id, by=user), user))
 
 
-@method("exec.approval.drop", scope=Scope.WRITE)
+@method("exec.approval.drop", scope=Scope.WRITE, limited=Limited.HARMLESS)
 async def drop(call: Call, params: ById) -> ResolveAnswer:
     """Give up a command that waits in a session you write in; its agent goes on without it."""
     return await db.write(_drop, call.user, params.id, alone=True)
 
 
 def _drop(user: Any, approval_id: str) -> ResolveAnswer:
-    return ResolveAnswer(ok=True, approval=record_of(approvals.drop(approval_id, by=user), user))
+    with in_known_words():
+        return ResolveAnswer(ok=True, approval=record_of(approvals.drop(approval_id, by=user), user))
 
 
 @method("exec.approval.waitDecision", scope=Scope.READ)
@@ -108,7 +123,22 @@ async def wait(call: Call, params: ById) -> ApprovalRecord:
 
 
 class RequestParams(Params):
-    """A command that you will run yourself. `id` makes it idempotent; what else OpenClaw's clients send is not used."""
+    """A command that you will run yourself. `id` makes it idempotent. `host`, `security`, `ask`, `resolvedPath`, `sessionKey`,
+    `runId` and `toolCallId` are the asker's own words, and decide nothing.
+    """
+
+    refused: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("commandArgv", "systemRunPlan", "env", "commandSpans"), "people are shown the command line, so give it whole"
+        ),
+        **dict.fromkeys(("turnSourceChannel", "turnSourceTo", "turnSourceAccountId", "turnSourceThreadId"), NOT_DELIVERED),
+        **dict.fromkeys(("approvalReviewerDeviceIds", "requireDeliveryRoute", "deliverToApprovalClientsOnly"), NOT_DELIVERED),
+        **dict.fromkeys(
+            ("scope", "unavailableDecisions", "suppressDelivery"), "exec rules say who is asked and what may be answered"
+        ),
+        "warningText": "only the gate warns of a command",
+        "nodeId": "exec on nodes is asked for by the agent",
+    }
 
     id: Id | None = None
     command: str = Field(min_length=1, max_length=16_384)
@@ -119,6 +149,9 @@ class RequestParams(Params):
     agent_id: Id | None = None
     resolved_path: str | None = Field(None, max_length=4096)
     session_key: Key | None = None
+    session_id: Id | None = None
+    run_id: str | None = Field(None, max_length=200)
+    tool_call_id: str | None = Field(None, max_length=200)
     timeout_ms: int = Field(1_800_000, ge=1_000, le=86_400_000)
     two_phase: bool = False
 
@@ -134,7 +167,7 @@ class RequestAnswer(TypedDict):
     reason: NotRequired[str]
 
 
-@method("exec.approval.request", scope=Scope.WRITE)
+@method("exec.approval.request", scope=Scope.WRITE, limited=Limited.HARMLESS)
 async def request(call: Call, params: RequestParams) -> RequestAnswer | Followed[RequestAnswer]:
     """Ask people about a command of your own. Answered when they have decided; nothing is run here."""
     asked = await db.write(
@@ -170,7 +203,7 @@ class RulesAnswer(TypedDict):
     file: dict[str, Any]
 
 
-@method("exec.approvals.get", scope=Scope.ADMIN)
+@method("exec.approvals.get", scope=Scope.ADMIN, limited=Limited.HARMLESS)
 async def get_rules(call: Call, params: Nothing) -> RulesAnswer:
     """The exec rules of the installation and of agents, with their allow lists, as OpenClaw writes them."""
     return await db.read(_rules)
@@ -181,11 +214,12 @@ class SetRulesParams(Params):
     base_hash: str = Field(max_length=64)
 
 
-@method("exec.approvals.set", scope=Scope.ADMIN)
+@method("exec.approvals.set", scope=Scope.ADMIN, limited=Limited.REFUSED)
 async def set_rules(call: Call, params: SetRulesParams) -> RulesAnswer:
     """Replace them. Only by a person who is signed in with a browser; CONFLICT when somebody changed them since `baseHash`."""
     if call.authority.credential.kind != "cookie":
         raise Forbidden("exec rules are changed by a person who is signed in with a browser, never with a token")
+    await need_recent_password(call)
     await db.write(rule_document.replace, params.file, base_hash=params.base_hash, by=call.user, alone=True)
     return await db.read(_rules)
 

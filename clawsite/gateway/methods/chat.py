@@ -1,35 +1,45 @@
-"""The chat of one session: send, read back, stop, put words in."""
+"""The chat of one session: send, stop, put words in. It is read back by chat_history.py."""
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal, NotRequired, cast
+from typing import Any, ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import Cursor, Id, IdempotencyKey, ToSession, found, order_of_session
-from clawsite.gateway.approval_facts import add_approvals
-from clawsite.gateway.catch_up import Epoch, Missed, Place, missed_events
-from clawsite.gateway.events import Message
-from clawsite.gateway.methods.agent import RunWishes, failure
-from clawsite.gateway.methods.commands import obey
-from clawsite.gateway.methods.rendering import with_html
-from clawsite.gateway.registry import Call, method
+from clawsite.gateway.addressing import Id, IdempotencyKey, ToSession, found, order_of_session
+from clawsite.gateway.limited import Limited
+from clawsite.gateway.methods.agent import INTERNAL, NO_CHANNELS, NO_MODE, RunWishes, failure
+from clawsite.gateway.methods.commands import obey, show_notice
+from clawsite.gateway.registry import Call, Followed, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import Address, CommandAsked, StopAsked, find_or_none, receive
 from sessions_app import selectors
-from sessions_app.epoch import epoch_of
-from sessions_app.history import history
 from sessions_app.models import Run
 from sessions_app.runs import request_abort
 from sessions_app.sessions import inject_message
 
 
 class SendParams(RunWishes):
+    """With `suppressCommandInterpretation` the message is words only, also if it begins with a slash."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        **RunWishes.refused,
+        **dict.fromkeys(("originatingChannel", "originatingTo", "originatingAccountId", "originatingThreadId"), NO_CHANNELS),
+        **dict.fromkeys(("systemInputProvenance", "systemProvenanceReceipt", "expectedSessionRoutingContract"), INTERNAL),
+        **dict.fromkeys(("fastMode", "fastAutoOnSeconds"), NO_MODE),
+        **dict.fromkeys(("expectedPermissionMode", "expectedToolOverrides", "toolBindings"), "tools are given by policy only"),
+        "expectedLeafEntryId": "a conversation has no branches to choose from",
+        "replyToId": "a message answers the conversation, not one message of it",
+        "intent": "sessions have no goals",
+    }
+
     timeout_ms: int | None = Field(None, ge=0, le=86_400_000)
     replaces: Id | None = None  # a message of a user, which is hidden with all that came after it
-    expected_leaf_entry_id: None = None  # OpenClaw's page sends it; a transcript here has no branches to choose from
+    queue_mode: Literal["followup"] | None = None  # what comes during a run waits for its turn
+    suppress_command_interpretation: bool = False
 
 
 class SendAnswer(TypedDict):
@@ -45,9 +55,11 @@ class SendAnswer(TypedDict):
     notice: NotRequired[str]
 
 
-@method("chat.send", scope=Scope.WRITE, order=order_of_session)
-async def chat_send(call: Call, params: SendParams) -> SendAnswer:
+@method("chat.send", scope=Scope.WRITE, limited=Limited.CARRIED, order=order_of_session)
+async def chat_send(call: Call, params: SendParams) -> SendAnswer | Followed[SendAnswer]:
     """Send a message; the answer comes as `agent` and `chat` events. Commands (commands.list) are carried out instead.
+
+    What a command has to say is in `notice`, and for clients that wait for a `chat` event also in one, which is in no history.
 
     `@model words` asks another model this once.
 
@@ -56,13 +68,15 @@ async def chat_send(call: Call, params: SendParams) -> SendAnswer:
     """
     timeout = params.timeout_ms / 1000 if params.timeout_ms else None
     try:
-        accepted = await receive(params.inbound(call, timeout=timeout, replaces=params.replaces))
+        verbatim = params.suppress_command_interpretation
+        accepted = await receive(params.inbound(call, timeout=timeout, verbatim=verbatim, replaces=params.replaces))
     except StopAsked:
-        stopped = await _abort(call, params.address, None, "stop")
+        stopped = await abort(call, params.address, None, "stop")
         return SendAnswer(ok=True, command="stop", aborted=stopped["aborted"], runIds=stopped["runIds"])
     except CommandAsked as asked:
         done = await obey(call, asked.command, params.address, params.idempotency_key)
-        return SendAnswer(ok=True, command=asked.command.name, notice=done.notice, sessionKey=done.session_key)
+        answer = SendAnswer(ok=True, command=asked.command.name, notice=done.notice, sessionKey=done.session_key)
+        return Followed(answer, partial(show_notice, call, params.address, params.idempotency_key, done.notice))
     if accepted.status == Run.Status.FAILED:
         raise failure(await db.read(selectors.run_state, call.user, accepted.run_id))
     status: Literal["started", "in_flight", "ok"] = "started"
@@ -71,98 +85,9 @@ async def chat_send(call: Call, params: SendParams) -> SendAnswer:
     return SendAnswer(runId=accepted.run_id, status=status, sessionKey=accepted.session_key)
 
 
-class HistoryParams(ToSession):
-    """`before` and `after` a position, `around` a message; `cursor` asks for the events after it instead of messages.
-
-    `epoch` came with that cursor.
-    """
-
-    limit: int = Field(200, ge=1, le=1000)
-    before: Cursor | None = None
-    after: Cursor | None = None
-    around: Id | None = None
-    cursor: Cursor | None = None
-    epoch: Epoch | None = None
-    html: bool = False  # text blocks also have `html`, as many of the newest as fit; for the others ask chat.render
-    notices: bool = False  # with messages of role `notice`: resets, compactions, runs that failed or were stopped
-
-
-class Queued(TypedDict):
-    runId: str
-    text: str
-    truncated: NotRequired[bool]
-    acceptedAt: int
-    sender: str
-    attachments: NotRequired[list[dict[str, Any]]]
-
-
-class ActiveRun(TypedDict):
-    """The run that has the session's turn, and the answer it is writing: `text` holds everything up to `seq`."""
-
-    runId: str
-    status: Literal["running", "waiting"]
-    waitingFor: str | None
-    seq: int
-    cursor: int
-    messageId: str | None
-    text: str
-    thinking: str
-    startedAt: int | None
-
-
-class HistoryAnswer(Missed):
-    """`cursor` was the head of the session's events before the messages were read: events after it may be news."""
-
-    sessionKey: str
-    sessionId: str | None
-    messages: NotRequired[list[Message]]
-    nextCursor: NotRequired[int | None]
-    newerCursor: NotRequired[int]
-    queued: NotRequired[list[Queued]]
-    activeRun: NotRequired[ActiveRun | None]
-    thinkingLevel: NotRequired[str]
-    verboseLevel: NotRequired[str]
-
-
-@method("chat.history", scope=Scope.READ)
-async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
-    """The newest messages of a session, oldest first, with what is queued and what is being written now.
-
-    A reply holds at most 768 KiB; `nextCursor` is then the `before` of the next older page, `newerCursor` the `after` of the next
-    newer one. With `cursor` it answers like sessions.history. A session that does not exist yet is empty.
-    """
-    if sum(place is not None for place in (params.before, params.after, params.around, params.cursor)) > 1:
-        raise InvalidRequest("give at most one of before, after, around and cursor")
-    session = await db.read(find_or_none, call.user, params.address)
-    if session:
-        answer = HistoryAnswer(sessionKey=session.key_for(call.user.pk), sessionId=str(session.generation_id))
-    else:
-        answer = HistoryAnswer(sessionKey=params.address.own_key(), sessionId=None)
-    if params.cursor is not None:
-        return {**answer, **await missed_events(call, session, Place(params.cursor, params.epoch), limit=params.limit)}
-    answer["epoch"] = await db.read(epoch_of, session)
-    if session is None:
-        return {**answer, "messages": [], "cursor": 0, "nextCursor": None, "queued": [], "activeRun": None}
-    wanted = partial(history, session, limit=params.limit, notices=params.notices)
-    page = await db.read(wanted, before=params.before, after=params.after, around=params.around)
-    await db.read(add_approvals, session, page.messages)
-    messages = await with_html(page.messages) if params.html else page.messages
-    answer["messages"] = cast("list[Message]", messages)
-    answer["cursor"] = page.cursor
-    answer["nextCursor"] = page.before
-    if page.after is not None:
-        answer["newerCursor"] = page.after
-    answer["queued"] = cast("list[Queued]", page.queued)
-    answer["activeRun"] = cast("ActiveRun", {**page.active, "cursor": page.cursor}) if page.active else None
-    if session.thinking_level:
-        answer["thinkingLevel"] = session.thinking_level
-    if session.verbose_level:
-        answer["verboseLevel"] = session.verbose_level
-    return answer
-
-
 class AbortParams(ToSession):
     run_id: IdempotencyKey | None = None
+    preserve_side_runs: bool | None = None  # a session has none
     withdraw: bool = Field(False, description="Only what waits in the queue; its message is as if it had never been said")
 
 
@@ -172,13 +97,13 @@ class AbortAnswer(TypedDict):
     runIds: list[str]
 
 
-@method("chat.abort", scope=Scope.WRITE)
+@method("chat.abort", scope=Scope.WRITE, limited=Limited.HARMLESS)
 async def chat_abort(call: Call, params: AbortParams) -> AbortAnswer:
     """Stop the runs of a session, or one of them. A run that a worker is busy with ends when the worker has let go of it."""
-    return await _abort(call, params.address, params.run_id, Run.WITHDRAWN if params.withdraw else "rpc")
+    return await abort(call, params.address, params.run_id, Run.WITHDRAWN if params.withdraw else "rpc")
 
 
-async def _abort(call: Call, address: Address, run_id: str | None, reason: str) -> AbortAnswer:
+async def abort(call: Call, address: Address, run_id: str | None, reason: str) -> AbortAnswer:
     session = await db.read(find_or_none, call.user, address)
     if session is None:
         return AbortAnswer(ok=True, aborted=False, runIds=[])
@@ -200,7 +125,7 @@ class InjectAnswer(TypedDict):
     messageId: str
 
 
-@method("chat.inject", scope=Scope.WRITE, order=order_of_session)
+@method("chat.inject", scope=Scope.WRITE, limited=Limited.REFUSED, order=order_of_session)
 async def chat_inject(call: Call, params: InjectParams) -> InjectAnswer:
     """Append an assistant message without asking a model. Everybody who follows the session sees it."""
     session = await found(call, params.address)

@@ -1,8 +1,9 @@
 """The commands people write instead of a message. Each calls the method a program would call, and puts the outcome into words."""
 
 import hashlib
-from dataclasses import dataclass
-from typing import NotRequired
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NotRequired
 
 from django.utils import translation
 from django.utils.translation import gettext as _
@@ -11,25 +12,57 @@ from typing_extensions import TypedDict
 
 from agents.model_choice import choose_model
 from agents.selectors import find_agent, model_of
+from clawsite.gateway import limited
+from clawsite.gateway.addressing import Id, Key
+from clawsite.gateway.limited import Limited
+from clawsite.gateway.methods import session_making
 from clawsite.gateway.methods import sessions as session_methods
-from clawsite.gateway.registry import Call, Nothing, method
+from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
-from clawsite.infra import db
+from clawsite.gateway.wire import SessionName, chat_event
+from clawsite.infra import clock, db
 from clawsite.infra.errors import InvalidRequest, NotFound
 from clawsite.routing.directives import COMMANDS, DEFAULT, LEVELS, Asked, Command, thinking_level
 from clawsite.routing.inbound import Address, find_or_none
+from sessions_app.compactions import ask_for_compaction
 from sessions_app.keys import parse_key
 from sessions_app.models import Run, Session
 
 
+class Choice(TypedDict):
+    value: str
+    label: str
+
+
+class Argument(TypedDict):
+    name: str
+    description: str
+    type: Literal["string"]
+    required: bool
+    choices: NotRequired[list[Choice]]
+
+
 class CommandRow(TypedDict):
-    """`args` shows what may follow; `choices` are the words it may be, where they are few."""
+    """`args` says what may follow: `description` is how it is written, `choices` the words it may be, where they are few."""
 
     name: str
-    args: str
-    help: str
-    aliases: list[str]
-    choices: NotRequired[list[str]]
+    textAliases: list[str]
+    description: str
+    source: Literal["native"]
+    scope: Literal["text"]
+    acceptsArgs: bool
+    args: NotRequired[list[Argument]]
+
+
+class ListParams(Params):
+    """The commands are the same in every session and for every agent."""
+
+    refused: ClassVar[Mapping[str, str]] = {"provider": "commands do not depend on a channel"}
+
+    session_key: Key | None = None
+    agent_id: Id | None = None
+    scope: Literal["text", "native", "both"] = "both"
+    include_args: bool = True
 
 
 class CommandsAnswer(TypedDict):
@@ -37,8 +70,13 @@ class CommandsAnswer(TypedDict):
 
 
 @method("commands.list", scope=Scope.READ)
-async def commands_list(call: Call, params: Nothing) -> CommandsAnswer:
+async def commands_list(call: Call, params: ListParams) -> CommandsAnswer:
     """The commands that chat.send carries out when a message begins with a slash."""
+    return told_commands(call) if params.scope != "native" else CommandsAnswer(commands=[])
+
+
+def told_commands(call: Call) -> CommandsAnswer:
+    """In the caller's language."""
     with translation.override(_language(call)):
         return CommandsAnswer(commands=[_row(command) for command in COMMANDS])
 
@@ -52,9 +90,20 @@ def _language(call: Call) -> str | None:
 
 
 def _row(command: Command) -> CommandRow:
-    row = CommandRow(name=command.name, args=command.args, help=str(command.help), aliases=list(command.aliases))
-    if command.choices:
-        row["choices"] = list(command.choices)
+    row = CommandRow(
+        name=command.name,
+        textAliases=[f"/{name}" for name in (command.name, *command.aliases)],
+        description=str(command.help),
+        source="native",
+        scope="text",
+        acceptsArgs=bool(command.args),
+    )
+    if command.args:
+        name, required = command.args.strip("[]<>"), command.args.startswith("<")
+        argument = Argument(name=name, description=command.args, type="string", required=required)
+        if command.choices:
+            argument["choices"] = [Choice(value=word, label=word) for word in command.choices]
+        row["args"] = [argument]
     return row
 
 
@@ -68,6 +117,15 @@ async def obey(call: Call, asked: Asked, address: Address, idempotency_key: str)
     """Carry out a command in the session it was written in, and answer in the language of who wrote it."""
     with translation.override(_language(call)):
         return await _obey(call, asked, address, idempotency_key)
+
+
+async def show_notice(call: Call, address: Address, run_id: str, notice: str) -> None:
+    """OpenClaw's clients show a command's words as an answer, and wait for it. It is told to nobody else, and kept nowhere."""
+    message = {"role": "assistant", "content": [{"type": "text", "text": notice}], "timestamp": clock.now_ms()}
+    payload = {"runId": run_id, "seq": 0, "state": "final", "stopReason": "command", "message": message}
+    session = await db.read(find_or_none, call.user, address)
+    key, id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (address.own_key(), "")
+    call.connection.take(replace(chat_event(payload, SessionName(id, key)), classic=None))
 
 
 async def _obey(call: Call, asked: Asked, address: Address, idempotency_key: str) -> Done:
@@ -90,12 +148,18 @@ async def _obey(call: Call, asked: Asked, address: Address, idempotency_key: str
             return Done(_("This conversation is now called “%(title)s”.") % {"title": title}, key)
         case "model":
             return Done(await _model(call, asked.words, session, address, key), key)
+        case "compact":
+            if session is None:
+                return Done(_("There is nothing to summarise yet."), key)
+            await db.write(ask_for_compaction, call.user, session, run_id=idempotency_key, words=asked.words, key=str(session.id))
+            return Done(_("The earlier conversation is being summarised. Everything stays here to read."), key)
         case "think":
             return Done(await _think(call, asked.words, session, address), key)
     raise InvalidRequest(f"/{asked.name} cannot be carried out here")
 
 
 async def _patch(call: Call, session: Session | None, address: Address, **changes: str | None) -> None:
+    limited.check(call.user, Limited.REFUSED, "this command")
     where = {"session_id": str(session.id)} if session else {"key": address.own_key()}
     await session_methods.patch(call, session_methods.PatchParams.model_validate({**where, **changes}))
 
@@ -104,7 +168,7 @@ async def _new(call: Call, title: str, agent: str, idempotency_key: str) -> Done
     # The key follows from the message's own, so that a message sent twice makes one conversation.
     name = hashlib.sha256(idempotency_key.encode()).hexdigest()[:12]
     wanted = {"key": f"agent:{agent}:{name}", "displayName": " ".join(title.split())[:200]}
-    made = await session_methods.create(call, session_methods.CreateParams.model_validate(wanted))
+    made = await session_making.create(call, session_making.CreateParams.model_validate(wanted))
     return Done(_("This is a new conversation."), made["key"])
 
 

@@ -8,17 +8,19 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.addressing import ByKey, Cursor, IsoTime, ToSession
-from clawsite.gateway.catch_up import BEGINNING, Epoch, Missed, Place, missed_events, place_of
+from clawsite.gateway.approvals import MOST_OPEN, ApprovalRecord, ApprovalReplay, replay_of
+from clawsite.gateway.catch_up import BEGINNING, Epoch, Missed, Place, missed_events, open_approvals, place_of
 from clawsite.gateway.fanout import replay
 from clawsite.gateway.methods.session_lists import ListParams, list_
 from clawsite.gateway.registry import Call, Followed, method
 from clawsite.gateway.scopes import Scope
 from clawsite.gateway.wire import SessionName
-from clawsite.infra import db
+from clawsite.infra import clock, db
 from clawsite.infra.errors import Conflict
 from clawsite.routing.inbound import find_or_none
 from sessions_app import selectors
 from sessions_app.epoch import epoch_of
+from sessions_app.models import Session
 
 
 class HistoryParams(ToSession):
@@ -50,7 +52,11 @@ class SubscribeAnswer(TypedDict):
 
 @method("sessions.subscribe", scope=Scope.READ)
 async def subscribe(call: Call, params: ListParams) -> SubscribeAnswer:
-    """Every connection is told `sessions.changed` already; with the parameters of sessions.list the list comes along."""
+    """From now on `session.message` comes too, of every session one may see. `sessions.changed` is told to every connection.
+
+    With the parameters of sessions.list the list comes along.
+    """
+    call.connection.messages_since = call.connection.messages_since or clock.now_ms()
     if params.model_fields_set:
         return SubscribeAnswer(subscribed=True, list=dict(await list_(call, params)))
     return SubscribeAnswer(subscribed=True)
@@ -58,7 +64,7 @@ async def subscribe(call: Call, params: ListParams) -> SubscribeAnswer:
 
 class FollowParams(ByKey):
     """With `fromStateVersion` the missed events are sent first, as events, and the live ones after them; `epoch` is the one that
-    came with that cursor.
+    came with that cursor. Without it, each new message is also told as `session.message`.
 
     On a connection with the cap session-scoped-events each comes once and in order. Without it, live events may have been sent
     before the subscription: compare cursors.
@@ -70,9 +76,12 @@ class FollowParams(ByKey):
 
 
 class FollowAnswer(Missed):
+    """`approvalReplay` comes with `includeApprovals`: the same questions in the form of OpenClaw's clients."""
+
     subscribed: Literal[True]
     key: str
     sessionId: str | None
+    approvalReplay: NotRequired[ApprovalReplay]
 
 
 @method("sessions.messages.subscribe", scope=Scope.READ)
@@ -84,12 +93,15 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     """
     connection, hub = call.connection, call.runtime.hub
     session = await db.read(find_or_none, call.user, params.address)
+    by_messages = params.from_state_version is None
     promised: asyncio.Event | None = None
     just_made = False
     if session is None:
         # Listen first and look again then: a session made between the two is not missed.
         promised = asyncio.Event() if params.from_state_version is not None else None
         hub.audience.follow_key(connection, params.address.own_key(), promised=promised)
+        if by_messages:
+            connection.message_keys.add(params.address.own_key())
         session = await db.read(find_or_none, call.user, params.address)
         if session and promised and connection.awaited_keys.pop(session.key, None):
             promised, just_made = None, True  # the hub does not send it yet, so that is done here
@@ -111,12 +123,27 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     if not isinstance(start, int):
         if just_made:
             connection.held.discard(row_id)
-        return {**answer, "cursor": await _follow_from_now(call, row_id)}
+        cursor = await _follow_from_now(call, row_id, by_messages=by_messages)
+        return {**answer, "cursor": cursor, **await _questions(call, params, session, key)}
     if row_id in connection.held and not just_made:
         raise Conflict("the missed events of this session are being sent already", retryable=True)
     connection.held.add(row_id)
     hub.audience.follow(connection, row_id)
-    return Followed({**answer, "cursor": start}, lambda: replay(call.runtime.rows, hub, connection, row_id, name, start))
+    first: FollowAnswer = {**answer, "cursor": start, **await _questions(call, params, session, key)}
+    return Followed(first, lambda: replay(call.runtime.rows, hub, connection, row_id, name, start))
+
+
+class _Questions(TypedDict):
+    approvals: list[ApprovalRecord]
+    approvalReplay: NotRequired[ApprovalReplay]
+
+
+async def _questions(call: Call, params: FollowParams, session: Session, key: str) -> _Questions:
+    """Read when the connection follows already: what is asked later, or answered, it is told."""
+    waiting = await open_approvals(call.user, session)
+    if not params.include_approvals:
+        return _Questions(approvals=waiting)
+    return _Questions(approvals=waiting, approvalReplay=replay_of(key, waiting, truncated=len(waiting) == MOST_OPEN))
 
 
 async def _promise(sent: asyncio.Event) -> None:
@@ -124,17 +151,32 @@ async def _promise(sent: asyncio.Event) -> None:
     sent.set()
 
 
-async def _follow_from_now(call: Call, session_id: str) -> int:
-    """Listen first and read the head then, so that no event falls between the two."""
-    call.runtime.hub.audience.follow(call.connection, session_id)
-    return (await db.read(selectors.head_cursors, [session_id])).get(session_id, 0)
+async def _follow_from_now(call: Call, session_id: str, *, by_messages: bool) -> int:
+    """Listen first and read the head then, so that no event and no message falls between the two."""
+    connection = call.connection
+    call.runtime.hub.audience.follow(connection, session_id)
+    if by_messages:
+        connection.message_floors.setdefault(session_id, 0)
+    cursor, end = await db.read(selectors.ends_of, session_id)
+    if by_messages:
+        connection.message_floors[session_id] = end
+    return cursor
+
+
+class UnfollowAnswer(TypedDict):
+    subscribed: Literal[False]
+    key: str
 
 
 @method("sessions.messages.unsubscribe", scope=Scope.READ)
-async def unfollow(call: Call, params: ByKey) -> SubscribeAnswer:
+async def unfollow(call: Call, params: ByKey) -> UnfollowAnswer:
     """Take a subscription back."""
+    connection = call.connection
     session = await db.read(find_or_none, call.user, params.address)
-    call.connection.followed_keys.discard(session.key if session else params.address.own_key())
+    own_key = session.key if session else params.address.own_key()
+    connection.followed_keys.discard(own_key)
+    connection.message_keys.discard(own_key)
     if session is not None:
-        call.runtime.hub.audience.unfollow(call.connection, str(session.id))
-    return SubscribeAnswer(subscribed=True)
+        connection.message_floors.pop(str(session.id), None)
+        call.runtime.hub.audience.unfollow(connection, str(session.id))
+    return UnfollowAnswer(subscribed=False, key=session.key_for(call.user.pk) if session else own_key)

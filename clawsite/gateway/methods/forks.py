@@ -1,6 +1,12 @@
 """Going on from a point of a conversation in a session of its own."""
 
-from clawsite.gateway.addressing import ByKey, Id, found
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import AliasChoices, Field
+
+from clawsite.gateway.addressing import ByKey, Id, Key, found
+from clawsite.gateway.limited import Limited
 from clawsite.gateway.methods.sessions import SessionAnswer, answer_of
 from clawsite.gateway.registry import Call, method
 from clawsite.gateway.scopes import Scope
@@ -9,15 +15,25 @@ from sessions_app.forks import fork_session
 
 
 class ForkParams(ByKey):
+    """`sessionKey` is another name of `key`."""
+
+    refused: ClassVar[Mapping[str, str]] = {"entryId": "name the last message to keep with messageId"}
+
+    key: Key | None = Field(None, validation_alias=AliasChoices("key", "sessionKey"))
     message_id: Id | None = None
 
 
-@method("sessions.fork", scope=Scope.WRITE)
-async def fork(call: Call, params: ForkParams) -> SessionAnswer:
+class ForkAnswer(SessionAnswer):
+    sessionKey: str
+
+
+@method("sessions.fork", scope=Scope.WRITE, limited=Limited.HARMLESS)
+async def fork(call: Call, params: ForkParams) -> ForkAnswer:
     """A new session of one's own with what is visible of this one, through a message or all of it.
 
     `entry.forkedFrom` is the id of the first one. Calling it again makes another one.
     """
     session = await found(call, params.address)
     made = await db.write(fork_session, call.user, session, params.message_id, key=str(session.id))
-    return await answer_of(call, made)
+    answer = await answer_of(call, made)
+    return ForkAnswer(**answer, sessionKey=answer["key"])

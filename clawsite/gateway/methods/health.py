@@ -1,16 +1,21 @@
 """How the installation is doing, and who is online."""
 
-from typing import Any
+from typing import Any, NotRequired
 
+from django.db.models import Count
 from typing_extensions import TypedDict
 
+from agents.selectors import list_agents
 from clawsite.gateway.defaults import default_model
 from clawsite.gateway.events import Health
+from clawsite.gateway.presence import listed
 from clawsite.gateway.registry import Call, Nothing, Params, method
 from clawsite.gateway.scopes import Scope
-from clawsite.infra import db
+from clawsite.infra import clock, db
 from sessions_app import selectors
 from sessions_app.keys import DEFAULT_AGENT
+
+RECENT = 10
 
 
 class HealthParams(Params):
@@ -25,6 +30,8 @@ async def health(call: Call, params: HealthParams) -> Health:
 
 
 class StatusParams(Params):
+    """`includeCliProjection` adds what OpenClaw's command line would otherwise read from a gateway's own files."""
+
     include_channel_summary: bool = True
     include_cli_projection: bool = False
 
@@ -37,29 +44,49 @@ class StatusAnswer(TypedDict):
     queuedSystemEvents: list[str]
     sessions: dict[str, Any]
     health: dict[str, Any]
+    cliProjection: NotRequired[dict[str, Any]]
 
 
 @method("status", scope=Scope.READ)
 async def status(call: Call, params: StatusParams) -> StatusAnswer:
     """The state of the installation and one's own latest sessions."""
-    page, model = await db.read(lambda: (selectors.list_sessions(call.user, limit=10), default_model()))
-    return StatusAnswer(
+    answer = await db.read(_status, call, params)
+    return {**answer, "health": await call.runtime.health()}
+
+
+def _status(call: Call, params: StatusParams) -> StatusAnswer:
+    now, page, agents = clock.now_ms(), selectors.list_sessions(call.user, limit=RECENT), list_agents()
+    recent = [{**row, "age": now - row["updatedAt"], "flags": []} for row in page.rows]
+    counts = dict(selectors.shown_to(call.user).values_list("agent").annotate(count=Count("pk")))
+    by_agent = [
+        {"agentId": slug, "path": "", "count": count, "recent": [row for row in recent if row["agentId"] == slug]}
+        for slug, count in sorted(counts.items())
+    ]
+    answer = StatusAnswer(
         version=call.runtime.version,
         uptimeMs=call.runtime.uptime_ms,
-        heartbeat={"defaultAgentId": DEFAULT_AGENT, "agents": []},
+        heartbeat={
+            "defaultAgentId": DEFAULT_AGENT,
+            "agents": [{"agentId": agent.slug, "enabled": False, "every": "disabled", "everyMs": None} for agent in agents],
+        },
         channelSummary=[],
         queuedSystemEvents=[],
         sessions={
             "paths": [],
             "count": page.total,
-            "defaults": {"model": model, "contextTokens": None},
-            "recent": page.rows,
+            "defaults": {"model": default_model(), "contextTokens": None},
+            "recent": recent,
+            "byAgent": by_agent,
         },
-        health=await call.runtime.health(),
+        health={},
     )
+    if params.include_cli_projection:
+        rows = [{"id": agent.slug, "name": agent.name} for agent in agents]
+        answer["cliProjection"] = {"agents": {"defaultId": DEFAULT_AGENT, "rows": rows}}
+    return answer
 
 
 @method("system-presence", scope=Scope.READ)
 async def system_presence(call: Call, params: Nothing) -> list[dict[str, Any]]:
     """Who is online, over all processes, newest first."""
-    return call.runtime.presence.entries()
+    return listed(call.runtime.presence.entries(), call.connection.dialect)

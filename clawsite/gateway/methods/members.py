@@ -6,6 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.addressing import ByKey, found
+from clawsite.gateway.limited import Limited
 from clawsite.gateway.registry import Call, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
@@ -29,7 +30,7 @@ class ShareParams(ByKey):
     role: Literal["viewer", "writer"] | None = Field(description="null: no longer shared")
 
 
-@method("sessions.share", scope=Scope.WRITE)
+@method("sessions.share", scope=Scope.WRITE, limited=Limited.REFUSED)
 async def share_session(call: Call, params: ShareParams) -> MembersAnswer:
     """Let somebody see a session of one's own (viewer), or also write in it (writer); null takes that back, also for oneself.
 

@@ -1,24 +1,32 @@
-"""Which agents there are, and which models they could use."""
+"""Which models there are, and for which of their providers there is a key."""
 
-from typing import Any, Literal, NotRequired
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from agents.model_choice import offered_models
-from agents.selectors import list_agents
-from clawsite.gateway.addressing import Id
-from clawsite.gateway.registry import Call, Nothing, Params, method
+from clawsite.gateway.addressing import Id, Key
+from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
-from clawsite.infra import db
-from sessions_app.keys import DEFAULT_AGENT
+from clawsite.infra import clock, db
 
 
 class ModelsParams(Params):
+    """The same for every session and agent."""
+
+    refused: ClassVar[Mapping[str, str]] = {"authProfileId": "keys are the installation's, and tried in their order"}
+
     agent_id: Id | None = None
+    session_key: Key | None = None
+    provider: str = Field("", max_length=100)  # only its models
     view: Literal["default", "configured", "provider-config", "all"] = "default"
     refresh: bool = False
     prepared_only: bool = Field(False)
+    include_provider_capabilities: bool | None = None  # nothing more is known of them, here and below
+    include_details: bool | None = None
+    include_default_models: bool | None = None
 
 
 class Model(TypedDict):
@@ -38,35 +46,45 @@ class ModelsAnswer(TypedDict):
 @method("models.list", scope=Scope.READ)
 async def models_list(call: Call, params: ModelsParams) -> ModelsAnswer:
     """The models one can choose. `configured` leaves out those whose key is missing."""
-    rows = await db.read(_models)
-    if params.view == "configured":
-        rows = [row for row in rows if row["available"]]
-    return ModelsAnswer(models=rows)
+    models = await db.read(told_models, usable_only=params.view == "configured")
+    return ModelsAnswer(models=[model for model in models if params.provider in ("", model["provider"])])
 
 
-def _models() -> list[Model]:
-    return [Model(**row) for row in offered_models()]
+def told_models(*, usable_only: bool) -> list[Model]:
+    return [Model(**row) for row in offered_models() if row["available"] or not usable_only]
 
 
-class Agent(TypedDict):
-    id: str
-    name: str
-    identity: dict[str, Any]
-    model: str | None
+class AuthParams(Params):
+    refresh: bool = False  # it always is looked at
+    agent_id: Id | None = None  # keys are the installation's
 
 
-class AgentsAnswer(TypedDict):
-    defaultId: str
-    mainKey: str
-    scope: Literal["per-sender", "global"]
-    agents: list[Agent]
+class ProviderAuth(TypedDict):
+    """`static`: there is a key, or none is needed. `missing`: models of it cannot be used."""
+
+    provider: str
+    displayName: str
+    status: Literal["static", "missing"]
+    profiles: list[dict[str, Any]]
 
 
-@method("agents.list", scope=Scope.READ)
-async def agents_list(call: Call, params: Nothing) -> AgentsAnswer:
-    """The agents one can talk to, the default one first."""
-    agents = [
-        Agent(id=agent.slug, name=agent.name, identity={"name": agent.name}, model=agent.model or None)
-        for agent in await db.read(list_agents)
+class AuthAnswer(TypedDict):
+    ts: int
+    providers: list[ProviderAuth]
+
+
+@method("models.authStatus", scope=Scope.READ)
+async def auth_status(call: Call, params: AuthParams) -> AuthAnswer:
+    """For which providers there is a key. Never the key itself, nor a part of it."""
+    return AuthAnswer(ts=clock.now_ms(), providers=await db.read(_providers))
+
+
+def _providers() -> list[ProviderAuth]:
+    usable: dict[str, bool] = {}
+    for row in offered_models():
+        usable[row["provider"]] = usable.get(row["provider"], False) or row["available"]
+    return [
+        ProviderAuth(provider=name, displayName=name, status="static" if available else "missing", profiles=[])
+        for name, available in usable.items()
+        if name
     ]
-    return AgentsAnswer(defaultId=DEFAULT_AGENT, mainKey="main", scope="per-sender", agents=agents)

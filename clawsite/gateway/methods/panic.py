@@ -10,6 +10,7 @@ from clawsite.accounts.models import User
 from clawsite.gateway.addressing import ToSession
 from clawsite.gateway.events import Stop
 from clawsite.gateway.health import told_stop
+from clawsite.gateway.limited import Limited
 from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
@@ -37,7 +38,7 @@ class StopAnswer(TypedDict):
     stillWorking: int
 
 
-@method("panic.stop", scope=Scope.ADMIN)
+@method("panic.stop", scope=Scope.ADMIN, limited=Limited.HARMLESS)
 async def stop(call: Call, params: WhatToStop) -> StopAnswer:
     """Stop. No tool call starts from now on; what is under way is ended or dropped, and waits, within two seconds."""
     return await db.write(_stop, call.user, params, alone=True)
@@ -52,7 +53,7 @@ class ResumeAnswer(TypedDict):
     stopped: list[Stop]
 
 
-@method("panic.resume", scope=Scope.ADMIN)
+@method("panic.resume", scope=Scope.ADMIN, limited=Limited.HARMLESS)
 async def resume(call: Call, params: WhatToStop) -> ResumeAnswer:
     """Let go on what was stopped under this name, unless something wider holds it too; -> what is still stopped."""
     return await db.write(_resume, call.user, params)

@@ -44,7 +44,10 @@ async def chat_render(call: Call, params: RenderParams) -> RenderAnswer:
 
 
 async def with_html(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages, text blocks of people and agents with their `html`: the newest, as far as the reply has room for it."""
+    """The messages, text blocks of people and agents with their `html`: the newest, as far as the reply has room for it.
+
+    Of the notices only summaries have such text.
+    """
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_renderers, _add_html, messages)
 
@@ -58,7 +61,8 @@ def _add_html(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     room = limits.REPLY_BYTES - len(orjson.dumps(messages))
     shown: list[dict[str, Any]] = []
     for message in reversed(messages):
-        if room > 0 and message.get("role") in ("user", "assistant"):
+        has_words = message.get("role") in ("user", "assistant") or message.get("notice") == "compaction"
+        if room > 0 and has_words:
             content = []
             for block in message["content"]:
                 if block.get("type") == "text" and room > 0:

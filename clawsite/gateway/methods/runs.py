@@ -7,9 +7,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.gateway.addressing import Cursor, IdempotencyKey, ToSession, found
-from clawsite.gateway.events import Verdict
 from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope, grants
+from clawsite.gateway.session_events import Verdict
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from sessions_app import run_reports
@@ -54,6 +54,7 @@ class RunRow(TypedDict):
     durationMs: int | None
     rescues: int
     seq: int
+    traceparent: str | None  # the span that started it, by W3C's trace context
 
 
 class ListParams(ToSession):

@@ -1,6 +1,8 @@
 """Looking at several sessions at once: the list, and the last words of some."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import orjson
 from pydantic import Field
@@ -17,11 +19,23 @@ from clawsite.routing.inbound import find_or_none
 from sessions_app import selectors
 
 Row = dict[str, Any]
+PEOPLE = "the list is the caller's; own leaves out what nobody shares with them"
+MOST = 1000  # rows of a reply; who asks for more gets the first, and the place to go on
+OWNED_FIRST = 60
 
 
 class ListParams(Params):
-    limit: int = Field(100, ge=1, le=1000)
+    """A reply has at most 1,000 rows, also if `limit` is higher. `ownerFirst` puts up to 60 of one's own before the first page."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("creatorId", "ownerId", "involvingMe", "involvingProfileId", "includePeople"), PEOPLE),
+        "boardFace": "sessions have no boards",
+        "requireLastInteraction": "use activeMinutes",
+    }
+
+    limit: int = Field(100, ge=1)
     offset: Cursor = 0
+    owner_first: bool = False
     search: str = Field("", max_length=200)
     agent_id: Id | None = None
     label: str = Field("", max_length=512)
@@ -33,10 +47,12 @@ class ListParams(Params):
     include_derived_titles: bool = True  # they always are
     include_global: bool = True  # there are none, here and below
     include_unknown: bool = True
+    configured_agents_only: bool | None = None  # there are no others: who switches an agent off keeps its sessions
+    sort_by: Literal["updatedAt", "lastInteractionAt"] = "updatedAt"  # which is the same
 
 
 class ListAnswer(TypedDict):
-    """`count` rows of `totalCount`; `nextOffset` continues, and is null at the end."""
+    """`count` rows of `totalCount`; `nextOffset` continues, and is null at the end. `ownerFirst` does not move it."""
 
     ts: int
     path: str
@@ -57,10 +73,10 @@ def _list(call: Call, params: ListParams) -> ListAnswer:
     parent = find_or_none(call.user, address_of(params.spawned_by, None, None)) if params.spawned_by else None
     if params.spawned_by and parent is None:
         raise NotFound(f"there is no session {params.spawned_by!r}")
-    page = selectors.list_sessions(
+    limit = min(params.limit, MOST)
+    wanted = partial(
+        selectors.list_sessions,
         call.user,
-        limit=params.limit,
-        offset=params.offset,
         search=params.search,
         agent=params.agent_id or "",
         label=params.label,
@@ -70,8 +86,11 @@ def _list(call: Call, params: ListParams) -> ListAnswer:
         archived=params.archived,
         own=params.own,
     )
+    page = wanted(limit=limit, offset=params.offset)
     rows = fitting(page.rows)
     reached = params.offset + len(rows)
+    if params.owner_first and not params.offset:
+        rows = _owned_first(wanted(limit=min(limit, OWNED_FIRST), owned=True).rows, rows)
     model = default_model()
     return ListAnswer(
         ts=clock.now_ms(),
@@ -82,6 +101,13 @@ def _list(call: Call, params: ListParams) -> ListAnswer:
         defaults={"modelProvider": model.partition("/")[0], "model": model.partition("/")[2], "contextTokens": None},
         sessions=rows,
     )
+
+
+def _owned_first(owned: list[Row], page: list[Row]) -> list[Row]:
+    """These before the page, each once; where a reply has no room for both, the page alone."""
+    listed = {row["id"] for row in owned}
+    both = [*owned, *(row for row in page if row["id"] not in listed)]
+    return both if len(fitting(both)) == len(both) else page
 
 
 def fitting(rows: list[Row]) -> list[Row]:

@@ -1,18 +1,21 @@
-"""One session: made, found, changed, reset, deleted."""
+"""One session: found, changed, reset, deleted."""
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import ByKey, Id, Key, address_of, found
+from clawsite.accounts.models import User
+from clawsite.gateway.addressing import ByKey, Id, Key, address_of, found, is_still
 from clawsite.gateway.defaults import default_model
+from clawsite.gateway.limited import Limited
 from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
-from clawsite.routing.inbound import Address, find_or_none, open_session
+from clawsite.routing.inbound import find_or_none, open_session
 from sessions_app import marks, selectors, sessions
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
@@ -28,44 +31,27 @@ class SessionAnswer(TypedDict):
     entry: Row
 
 
+def row_of(user: User, session: Session) -> Row:
+    """The session as the user's list shows it."""
+    return {**selectors.session_row(session), "key": session.key_for(user.pk), **marks.facts(user, [session])[session.pk]}
+
+
 async def answer_of(call: Call, session: Session) -> SessionAnswer:
-    """The session as the caller's list shows it."""
-    noted = await db.read(marks.facts, call.user, [session])
-    key = session.key_for(call.user.pk)
-    entry = {**selectors.session_row(session), "key": key, **noted[session.pk]}
-    return SessionAnswer(ok=True, key=key, sessionId=str(session.generation_id), entry=entry)
+    entry = await db.read(row_of, call.user, session)
+    return SessionAnswer(ok=True, key=entry["key"], sessionId=str(session.generation_id), entry=entry)
 
 
-class CreateParams(Params):
-    key: Key | None = None
-    agent_id: Id | None = None
-    label: str = Field("", max_length=512)
-    display_name: str = Field("", max_length=200)
-    model: str = Field("", max_length=200)
-    thinking_level: Level | None = None
-    idempotency_key: str | None = None  # the key itself already makes it idempotent
-
-
-@method("sessions.create", scope=Scope.WRITE)
-async def create(call: Call, params: CreateParams) -> SessionAnswer:
-    """Make a session; without a key it gets one. A key that exists already returns that session."""
-    fields = {
-        "label": params.label,
-        "title": params.display_name,
-        "model": params.model,
-        "thinking_level": params.thinking_level or "",
-    }
-    address = Address(params.key or "", agent=(params.agent_id or "").lower())
-    key, agent = address.own_key(), parse_key(address.own_key()).agent
-    if address.agent and address.agent != agent:
-        raise InvalidRequest(f"session key {key!r} belongs to agent {agent!r}, not {address.agent!r}")
-    # A partial, because `key` of db.write is the session to lock.
-    made = await db.write(partial(open_session, call.user, key=key if params.key else None, agent=agent, **fields))
-    return await answer_of(call, made)
+POLICY_ONLY = "what an agent may do is set by policy and exec rules"
 
 
 class ResolveParams(Params):
-    """Exactly one of key, sessionId and label."""
+    """Exactly one of key, sessionId and label. With `allowMissing` the answer is `{ok: false}` where there is none."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "shortId": "give the whole sessionId",
+        "slugHint": "give the sessionId, the key or the label",
+        "spawnedBy": "give the sessionId, the key or the label",
+    }
 
     key: Key | None = None
     session_id: Id | None = None
@@ -73,12 +59,14 @@ class ResolveParams(Params):
     agent_id: Id | None = None
     include_global: bool = True
     include_unknown: bool = True
+    allow_missing: bool = False
 
 
 class ResolveAnswer(TypedDict):
-    ok: Literal[True]
-    key: str
-    sessionId: str
+    ok: bool
+    key: NotRequired[str]
+    sessionId: NotRequired[str]
+    agentId: NotRequired[str]
 
 
 @method("sessions.resolve", scope=Scope.READ)
@@ -86,11 +74,17 @@ async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
     """Find a session by one of its names."""
     if sum(name is not None for name in (params.key, params.session_id, params.label)) != 1:
         raise InvalidRequest("give exactly one of key, sessionId and label")
-    if params.label is not None:
-        session = await db.read(_by_label, call, params.label, params.agent_id)
-    else:
-        session = await found(call, address_of(params.key, params.session_id, params.agent_id))
-    return ResolveAnswer(ok=True, key=session.key_for(call.user.pk), sessionId=str(session.generation_id))
+    try:
+        if params.label is not None:
+            session = await db.read(_by_label, call, params.label, params.agent_id)
+        else:
+            session = await found(call, address_of(params.key, params.session_id, params.agent_id))
+    except NotFound:
+        if params.allow_missing:
+            return ResolveAnswer(ok=False)
+        raise
+    key, session_id = session.key_for(call.user.pk), str(session.generation_id)
+    return ResolveAnswer(ok=True, key=key, sessionId=session_id, agentId=session.agent)
 
 
 def _by_label(call: Call, label: str, agent: str | None) -> Session:
@@ -101,8 +95,20 @@ def _by_label(call: Call, label: str, agent: str | None) -> Session:
     return session
 
 
-class PatchParams(ByKey):
-    """Fields that are left out stay as they are; null clears. `pinned` and `archived` are the caller's own marks."""
+class Changes(Params):
+    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("execHost", "execSecurity", "execAsk", "execNode", "permissionMode", "toolOverrides"), POLICY_ONLY),
+        **dict.fromkeys(("inheritedToolPolicyVersion", "inheritedToolAllow", "inheritedToolDeny"), POLICY_ONLY),
+        **dict.fromkeys(("expectedPermissionMode", "expectedToolOverrides"), POLICY_ONLY),
+        **dict.fromkeys(("contextWindow", "fastMode"), "choose a model"),
+        **dict.fromkeys(("icon", "color", "category", "boardFace", "statusNote", "attention", "ttlMinutes"), "sessions have none"),
+        "expectedMarkedUnreadAt": "nobody marks a session as unread",
+        **dict.fromkeys(("spawnedBy", "completionOwnerSessionKey"), "only an agent spawns sessions"),
+        "expectedLifecycleRevision": "use expectedSessionId",
+        "traceLevel": "the log of a run has everything: runs.events",
+    }
 
     label: str | None = Field(None, max_length=512)
     title: str | None = Field(None, max_length=200)
@@ -116,6 +122,16 @@ class PatchParams(ByKey):
     group_activation: Literal["mention", "always"] | None = None
     pinned: bool | None = None
     archived: bool | None = None
+    unread: Literal[False] | None = None  # all that it says up to now was read, as by sessions.read
+
+
+class PatchParams(ByKey, Changes):
+    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
+
+    With `expectedSessionId` nothing is changed in a session that has begun anew since.
+    """
+
+    expected_session_id: Id | None = None
 
 
 class PatchAnswer(SessionAnswer):
@@ -123,40 +139,62 @@ class PatchAnswer(SessionAnswer):
     resolved: dict[str, str]
 
 
-@method("sessions.patch", scope=Scope.WRITE)
+@method("sessions.patch", scope=Scope.WRITE, limited=Limited.REFUSED)
 async def patch(call: Call, params: PatchParams) -> PatchAnswer:
-    """Change a session of one's own; one that does not exist yet is made. Whoever may see a session may pin and archive it."""
-    given = params.model_dump(by_alias=True, include=params.model_fields_set - {"key", "session_id", "agent_id"})
-    wanted = {name: bool(given.pop(name)) for name in ("pinned", "archived") if name in given}
+    """Change a session of one's own; one that does not exist yet is made. Whoever may see a session may mark it for themselves."""
     session = await db.read(find_or_none, call.user, params.address)
-    if session is None:
-        session = await db.write(_made_and_patched, call, params.address.own_key(), given)
-    elif given or not wanted:
-        session = await db.write(sessions.patch_session, call.user, session, given, key=str(session.id))
-    if wanted:
-        await db.write(partial(marks.mark_session, call.user, session, **wanted), key=str(session.id))
+    is_still(session, params.expected_session_id)
+    session = await changed(call.user, session or params.address.own_key(), params)
     model = session.model or await db.read(default_model)
     resolved = {"modelProvider": model.partition("/")[0], "model": model.partition("/")[2]}
     return PatchAnswer(**await answer_of(call, session), path="", resolved=resolved)
 
 
-def _made_and_patched(call: Call, key: str, given: dict[str, Any]) -> Session:
-    return sessions.patch_session(call.user, open_session(call.user, key=key), given)
+async def changed(user: User, session: Session | str, params: Changes) -> Session:
+    """A session as it was found, or the key of one to be made."""
+    given = params.model_dump(by_alias=True, include=params.model_fields_set & Changes.model_fields.keys())
+    wanted = {name: bool(given.pop(name)) for name in ("pinned", "archived") if name in given}
+    was_read = given.pop("unread", None) is False
+    if isinstance(session, str):
+        session = await db.write(_made_and_patched, user, session, given)
+    elif given or not (wanted or was_read):
+        session = await db.write(sessions.patch_session, user, session, given, key=str(session.id))
+    if wanted:
+        await db.write(partial(marks.mark_session, user, session, **wanted), key=str(session.id))
+    if was_read:
+        await db.write(marks.mark_read, user, session, key=str(session.id))
+    return session
+
+
+def _made_and_patched(user: User, new: str, given: dict[str, Any]) -> Session:
+    return sessions.patch_session(user, open_session(user, key=new), given)
 
 
 class ResetParams(ByKey):
     reason: Literal["new", "reset"] | None = None
+    expected_session_id: Id | None = None
 
 
-@method("sessions.reset", scope=Scope.WRITE)
+@method("sessions.reset", scope=Scope.WRITE, limited=Limited.HARMLESS)
 async def reset(call: Call, params: ResetParams) -> SessionAnswer:
     """Start anew under the same key: an empty history and a new sessionId. What still runs is stopped."""
     session = await found(call, params.address)
+    is_still(session, params.expected_session_id)
     return await answer_of(call, await db.write(sessions.reset_session, call.user, session, key=str(session.id)))
 
 
 class DeleteParams(ByKey):
+    """A deleted session keeps its transcript for 30 days, whatever `deleteTranscript` says."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "expectedLifecycleRevision": "use expectedSessionId",
+        "expectedSessionUpdatedAt": "use expectedSessionId",
+        "archivedOnly": "archiving is everybody's own mark and does not touch the session",
+    }
+
     delete_transcript: bool = True
+    expected_session_id: Id | None = None
+    emit_lifecycle_hooks: bool | None = None  # there are none
 
 
 class DeleteAnswer(TypedDict):
@@ -169,12 +207,13 @@ class DeleteAnswer(TypedDict):
     archived: list[str]
 
 
-@method("sessions.delete", scope=Scope.WRITE)
+@method("sessions.delete", scope=Scope.WRITE, limited=Limited.HARMLESS)
 async def delete(call: Call, params: DeleteParams) -> DeleteAnswer:
     """Delete a session and stop its runs. The main session of an agent can only be reset. sessions.restore undoes it."""
     session = await db.read(find_or_none, call.user, params.address)
     if session is None:
         return DeleteAnswer(ok=True, key=params.address.own_key(), sessionId=None, deleted=False, archived=[])
+    is_still(session, params.expected_session_id)
     deleted = await db.write(sessions.delete_session, call.user, session, key=str(session.id))
     session_id = str(session.generation_id)
     return DeleteAnswer(ok=True, key=str(parse_key(session.key)), sessionId=session_id, deleted=deleted, archived=[])
@@ -188,7 +227,7 @@ class RestoreAnswer(SessionAnswer):
     restored: bool  # false: it was not deleted
 
 
-@method("sessions.restore", scope=Scope.WRITE)
+@method("sessions.restore", scope=Scope.WRITE, limited=Limited.HARMLESS)
 async def restore(call: Call, params: RestoreParams) -> RestoreAnswer:
     """Undo the deletion of a session of one's own, within 30 days. CONFLICT when its key has a new session by now."""
     session, restored = await db.write(sessions.restore_session, call.user, params.session_id)
@@ -201,7 +240,7 @@ class ReadAnswer(TypedDict):
     sessionId: str
 
 
-@method("sessions.read", scope=Scope.WRITE)
+@method("sessions.read", scope=Scope.WRITE, limited=Limited.HARMLESS)
 async def read(call: Call, params: ByKey) -> ReadAnswer:
     """Mark everything that a session says up to now as read, for oneself."""
     session = await found(call, params.address)

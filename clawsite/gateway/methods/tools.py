@@ -10,12 +10,14 @@ from agents.effective import Effective, effective_tools
 from agents.selectors import find_agent
 from clawsite.gateway.addressing import Id, IdempotencyKey, ToSession, found
 from clawsite.gateway.invocations import USUAL_PATIENCE, Patience, carry_out
+from clawsite.gateway.limited import Limited
 from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.routing.invocation import Invocation
 from sessions_app.keys import DEFAULT_AGENT
 from tools_app.policy.catalog import DEFAULT_PROFILE, OPENCLAW, PROFILES
+from tools_app.policy.matcher import ready
 from tools_app.policy.query import ToolFacts
 from tools_app.registry import Registered, Registry
 from tools_app.sources import known_tools
@@ -24,22 +26,25 @@ ToolName = Annotated[str, Field(min_length=1, max_length=128)]
 Source = Literal["core", "plugin"]
 
 
-class ToolRow(TypedDict):
+class CatalogTool(TypedDict):
+    """`defaultProfiles` are the profiles that allow it."""
+
     id: str
     label: str
     description: str
     source: Source
     pluginId: NotRequired[str]
+    defaultProfiles: list[str]
 
 
-class GroupRow(TypedDict):
+class CatalogGroup(TypedDict):
     """`id` is the group's name in a policy, without `group:`; the tools of a plugin stand under the plugin's id."""
 
     id: str
     label: str
     source: Source
     pluginId: NotRequired[str]
-    tools: list[ToolRow]
+    tools: list[CatalogTool]
 
 
 class Profile(TypedDict):
@@ -55,7 +60,7 @@ class CatalogParams(Params):
 class CatalogAnswer(TypedDict):
     agentId: str
     profiles: list[Profile]
-    groups: list[GroupRow]
+    groups: list[CatalogGroup]
 
 
 @method("tools.catalog", scope=Scope.READ)
@@ -86,29 +91,59 @@ class NotOffered(TypedDict):
     reason: str
 
 
+class EffectiveTool(TypedDict):
+    """`group` is its name in a policy, without `group:`."""
+
+    id: str
+    label: str
+    description: str
+    rawDescription: str
+    source: Source
+    pluginId: NotRequired[str]
+    group: str
+
+
+class EffectiveGroup(TypedDict):
+    """Our own tools, or those of plugins."""
+
+    id: Source
+    label: str
+    source: Source
+    tools: list[EffectiveTool]
+
+
+class Notice(TypedDict):
+    id: str
+    severity: Literal["info", "warning"]
+    message: str
+
+
 class EffectiveAnswer(TypedDict):
     """What the next run is offered, and why not the others. `notices` are for people, such as a rule that is ignored."""
 
     agentId: str
     profile: str
     policyVersion: int
-    groups: list[GroupRow]
+    groups: list[EffectiveGroup]
     refused: list[Refused]
     notOffered: list[NotOffered]
-    notices: list[str]
+    notices: list[Notice]
 
 
 @method("tools.effective", scope=Scope.READ)
 async def effective(call: Call, params: ToSession) -> EffectiveAnswer:
     """The tools that a message of yours in this session could use now, and why not the others."""
-    seen = await db.read(effective_tools, call.user, await found(call, params.address))
+    return effective_answer(await db.read(effective_tools, call.user, await found(call, params.address)))
+
+
+def effective_answer(seen: Effective) -> EffectiveAnswer:
     verdict = seen.toolset.verdict
     refused = {name: step for name in verdict.trace if (step := verdict.refused_by(name))}
     return EffectiveAnswer(
         agentId=seen.agent.slug,
         profile=_profile(seen),
         policyVersion=seen.rules.version,
-        groups=_grouped([seen.known.tools[name] for name in seen.toolset.tools]),
+        groups=_by_source([seen.known.tools[name] for name in seen.toolset.tools]),
         refused=[Refused(id=name, layer=step.layer, rule=step.rule) for name, step in refused.items()],
         notOffered=[NotOffered(id=name, reason=reason) for name, reason in seen.toolset.declined.items()],
         notices=_notices(seen),
@@ -120,9 +155,10 @@ def _profile(seen: Effective) -> str:
     return seen.rules.row("agent", seen.agent.slug).profile or seen.rules.row("global").profile or DEFAULT_PROFILE
 
 
-def _notices(seen: Effective) -> list[str]:
+def _notices(seen: Effective) -> list[Notice]:
     steps = [step for steps in seen.toolset.verdict.trace.values() for step in steps if step.rule.startswith("allow list ignored")]
-    return list(dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps))
+    words = dict.fromkeys(f"layer {step.layer}, row {step.row}: {step.rule}; use also allow to add plugins" for step in steps)
+    return [Notice(id=f"ignored-rule-{number}", severity="warning", message=text) for number, text in enumerate(words, 1)]
 
 
 class InvokeParams(ToSession):
@@ -133,6 +169,7 @@ class InvokeParams(ToSession):
     idempotency_key: IdempotencyKey | None = None
     timeout_ms: Patience = USUAL_PATIENCE
     confirm: bool | None = None
+    conversation_read_origin: Literal["direct-operator"] | None = None  # it always is one
 
 
 class InvokeError(TypedDict):
@@ -151,7 +188,7 @@ class InvokeAnswer(TypedDict):
     error: NotRequired[InvokeError]
 
 
-@method("tools.invoke", scope=Scope.WRITE)
+@method("tools.invoke", scope=Scope.WRITE, limited=Limited.CARRIED)
 async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
     """Call one tool yourself, as the session's agent could: by the same policy, and recorded in the session.
 
@@ -170,17 +207,42 @@ async def invoke_(call: Call, params: InvokeParams) -> InvokeAnswer:
     return answer
 
 
-def _grouped(tools: list[Registered]) -> list[GroupRow]:
-    groups: dict[str, GroupRow] = {}
+def _grouped(tools: list[Registered]) -> list[CatalogGroup]:
+    groups: dict[str, CatalogGroup] = {}
     for each in tools:
         facts, source = each.facts, _source(each.facts)
         name = _group_of(facts)
-        group = groups.setdefault(name, GroupRow(id=name, label=name.capitalize(), source=source, tools=[]))
-        row = ToolRow(id=facts.name, label=each.factory.label, description=each.factory.description, source=source)
+        group = groups.setdefault(name, CatalogGroup(id=name, label=name.capitalize(), source=source, tools=[]))
+        row = CatalogTool(
+            id=facts.name,
+            label=each.factory.label,
+            description=each.factory.description,
+            source=source,
+            defaultProfiles=[profile for profile, allow in PROFILES.items() if not allow or ready(allow).find(facts)],
+        )
         if facts.plugin:
             group["pluginId"] = row["pluginId"] = facts.plugin
         group["tools"].append(row)
     return [groups[name] for name in sorted(groups)]
+
+
+def _by_source(tools: list[Registered]) -> list[EffectiveGroup]:
+    groups: dict[Source, EffectiveGroup] = {}
+    for each in tools:
+        facts, source, words = each.facts, _source(each.facts), each.factory.description
+        group = groups.setdefault(source, EffectiveGroup(id=source, label=source.capitalize(), source=source, tools=[]))
+        row = EffectiveTool(
+            id=facts.name,
+            label=each.factory.label,
+            description=words,
+            rawDescription=words,
+            source=source,
+            group=_group_of(facts),
+        )
+        if facts.plugin:
+            row["pluginId"] = facts.plugin
+        group["tools"].append(row)
+    return [groups[source] for source in sorted(groups)]
 
 
 def _source(facts: ToolFacts) -> Source:

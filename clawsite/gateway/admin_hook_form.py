@@ -1,0 +1,124 @@
+"""The forms of webhooks in the admin. What is entered is checked by the service that stores it; secrets are never shown again."""
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clawsite.accounts.models import User
+from clawsite.gateway.hooks import rows
+from clawsite.gateway.hooks.presets import PRESETS
+from clawsite.gateway.models import Hook
+
+if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+    from django.forms import CheckboxInput as Tick
+    from django.forms import PasswordInput, Textarea, TextInput
+
+    HookModelForm = forms.ModelForm[Hook]
+else:
+    from unfold.widgets import UnfoldAdminPasswordWidget as PasswordInput
+    from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
+    from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
+    from unfold.widgets import UnfoldBooleanWidget as Tick
+
+    HookModelForm = forms.ModelForm
+
+
+class HookForm(HookModelForm):
+    account = forms.CharField(
+        label=gettext_lazy("Account"),
+        required=False,
+        widget=TextInput,
+        help_text=gettext_lazy(
+            "User name: it writes in their sessions, once they have agreed. Empty: an account that belongs to webhooks alone"
+        ),
+    )
+    make_token = forms.BooleanField(
+        label=gettext_lazy("Make a new token"),
+        required=False,
+        widget=Tick,
+        help_text=gettext_lazy("It is shown once, after saving. One that there was stops working at once"),
+    )
+    secret = forms.CharField(
+        label=gettext_lazy("Secret of the signature"),
+        required=False,
+        strip=False,
+        max_length=500,
+        widget=PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text=gettext_lazy("The same as at the sender. It is never shown again; empty leaves the one there is"),
+    )
+
+    class Meta:
+        model = Hook
+        exclude = ["owner"]
+        widgets = {"signature_header": TextInput, "delivery_header": TextInput}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial["account"] = self.instance.owner.username
+        else:
+            self.initial.setdefault("make_token", True)
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or {}
+        name = given.get("account", "").strip()
+        owner = User.objects.filter(username=name).first() if name else rows.default_owner()
+        if owner is None:
+            self.add_error("account", _("there is no account of this name"))
+            return given
+        self.instance.owner = owner
+        return given
+
+    def _post_clean(self) -> None:
+        """After the instance has what was entered."""
+        super()._post_clean()  # type: ignore[misc]  # Django's own, which the stubs leave out
+        if self.errors:
+            return
+        faults = rows.checked(self.instance, secret=self.cleaned_data["secret"], makes_token=self.cleaned_data["make_token"])
+        for field, words in faults.items():
+            field = "account" if field == "owner" else field
+            self.add_error(field if field in self.fields else None, words)
+
+
+class TryForm(forms.Form):
+    """A delivery as somebody imagines it."""
+
+    body = forms.CharField(label=gettext_lazy("Body (JSON)"), widget=Textarea(attrs={"rows": 10, "spellcheck": "false"}))
+    headers = forms.CharField(
+        label=gettext_lazy("Headers"),
+        required=False,
+        widget=Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        help_text=gettext_lazy("Name: value, one a line"),
+    )
+
+    def clean_body(self) -> bytes:
+        body = str(self.cleaned_data["body"]).encode(errors="replace")
+        try:
+            orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise ValidationError(_("This is not JSON: %s") % error) from None
+        return body
+
+    def clean_headers(self) -> dict[str, str]:
+        pairs = [line.partition(":") for line in str(self.cleaned_data["headers"]).splitlines() if ":" in line]
+        return {name.strip().lower(): value.strip() for name, _colon, value in pairs}
+
+
+def example_for(hook: Hook) -> dict[str, str]:
+    """What the page to try a webhook is filled with: the sample of the preset that it looks like."""
+    if hook.slug in ("wake", "agent"):
+        sample: dict[str, Any] = (
+            {"text": "The door opened."} if hook.slug == "wake" else {"message": "The door opened.", "name": "Door"}
+        )
+        return {"body": _shown(sample), "headers": ""}
+    same = [each for each in PRESETS.values() if each.fields["message_template"] == hook.message_template]
+    preset = same[0] if same else PRESETS["json"]
+    return {"body": _shown(preset.sample), "headers": "\n".join(f"{name}: {value}" for name, value in preset.headers.items())}
+
+
+def _shown(sample: dict[str, Any]) -> str:
+    return orjson.dumps(sample, option=orjson.OPT_INDENT_2).decode()

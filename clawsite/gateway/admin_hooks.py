@@ -1,0 +1,260 @@
+"""Webhooks and the log of deliveries for operators. All writing goes through gateway.hooks; tokens are shown once."""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import orjson
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from clawsite.accounts.models import User
+from clawsite.gateway.admin_hook_form import HookForm, TryForm, example_for
+from clawsite.gateway.hooks import deliver, rows
+from clawsite.gateway.hooks.log import Came
+from clawsite.gateway.hooks.presets import PRESETS
+from clawsite.gateway.hooks.wishes import RunWish
+from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.infra import acting, audit
+from clawsite.infra.admin_actions import Outlook, confirmed
+from clawsite.infra.admin_base import Around, ClawAdmin, Page, ReadOnlyAdmin
+from clawsite.infra.admin_display import link_column
+from clawsite.infra.errors import ClawError
+
+EXAMPLE = """curl -X POST {address} -H 'Authorization: Bearer {secret}' -H 'Content-Type: application/json' -d '{body}'"""
+BY_HAND = "admin"  # the address of a delivery that somebody tried here
+
+
+def _editor(request: HttpRequest) -> User:
+    return cast(User, request.user)  # the admin admits nobody who is not signed in
+
+
+def _switching_on(request: HttpRequest, hook: Hook) -> Outlook:
+    return Outlook(_("is on already"), acts=False) if hook.enabled else Outlook(_("answers whoever can prove themselves"))
+
+
+def _switching_off(request: HttpRequest, hook: Hook) -> Outlook:
+    return Outlook(_("answers nobody any more")) if hook.enabled else Outlook(_("is off already"), acts=False)
+
+
+@admin.register(Hook)
+class HookAdmin(ClawAdmin):
+    when_empty = gettext_lazy(
+        "A webhook lets another program hand something to an agent. Add one, switch it on, and send to its address with its token."
+    )
+    form = HookForm
+    audited_as = ""  # by rows
+    list_display = [
+        "slug",
+        "name",
+        "enabled",
+        "action",
+        "agent",
+        link_column("owner", gettext_lazy("account")),
+        "yes",
+        "proof",
+        "updated_at",
+    ]
+    list_filter = ["enabled", "action", "allow_unsafe"]
+    search_fields = ["slug", "name", "agent", "owner__username"]
+    list_select_related = ["owner"]
+    date_hierarchy = "created_at"
+    actions = ["switch_on", "switch_off"]
+    fieldsets = [
+        (None, {"fields": [("slug", "name"), "enabled", ("action", "agent"), "account", "agreed_at"]}),
+        (
+            gettext_lazy("Who may send"),
+            {
+                "fields": ["make_token", "token_made_at", ("signature", "signature_header"), "secret", "delivery_header"],
+                "description": gettext_lazy("A token, a signature, or both; where there are both, both are needed."),
+            },
+        ),
+        (
+            gettext_lazy("What the agent is told"),
+            {
+                "fields": [
+                    "instructions",
+                    "message_template",
+                    "allow_unsafe",
+                    "session_key_template",
+                    "allow_request_session_key",
+                ],
+                "description": gettext_lazy(
+                    "Places: {{payload.issue.title}}, {{payload.items[0].name}}, {{headers.x-github-event}}, {{query.q}}, "
+                    "{{path}}, {{now}}. What is not there gives nothing. The general webhooks “wake” and “agent” need no template."
+                ),
+            },
+        ),
+        (gettext_lazy("How it runs"), {"fields": ["model", "thinking", "timeout_seconds"]}),
+        (gettext_lazy("Afterwards"), {"fields": [("deliver", "wake_mode"), "keep_bodies"]}),
+    ]
+    readonly_fields = ["token_made_at", "agreed_at"]
+
+    @admin.display(description=gettext_lazy("agreed"))
+    def yes(self, hook: Hook) -> Any:
+        """The person whose account it is."""
+        if hook.owner.is_service:
+            return "nobody", _("needs none")
+        return ("given", _("yes")) if hook.agreed_at else ("waiting", _("waits for %s") % hook.owner)
+
+    yes.label = {"nobody": "info", "given": "success", "waiting": "danger"}  # type: ignore[attr-defined]  # unfold's
+
+    @admin.display(description=gettext_lazy("proof"))
+    def proof(self, hook: Hook) -> str:
+        kinds = [_("token")] if hook.token_digest else []
+        return ", ".join([*kinds, _("signature")] if hook.signature else kinds) or "–"
+
+    def around(self, row: Hook) -> Iterable[Around | Page]:
+        yield Page(_("Try it"), "admin:gateway_hook_try", row.pk)
+        yield Around(_("Deliveries"), HookDelivery, {"hook": row.pk})
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        return lookup == "preset" or super().lookup_allowed(lookup, value, request)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        preset = PRESETS.get(request.GET.get("preset", ""))
+        return dict(preset.fields) if preset else {}
+
+    def get_fieldsets(self, request: HttpRequest, obj: Hook | None = None) -> list[tuple[Any, Any]]:
+        """A new one may begin with a preset; the choice stands above its form."""
+        first, *others = super().get_fieldsets(request, obj)
+        if obj is not None:
+            return [first, *others]
+        links = ((f"?preset={name}", preset.title) for name, preset in PRESETS.items())
+        offered = format_html_join(" · ", '<a class="text-link" href="{}">{}</a>', links)
+        described = {**first[1], "description": format_html("{} {}", _("Begin with:"), offered)}
+        return [(first[0], described), *others]
+
+    def save_model(self, request: HttpRequest, obj: Hook, form: Any, change: bool) -> None:
+        given = form.cleaned_data
+        request.issued_secret = rows.save_hook(  # type: ignore[attr-defined]  # for the one answer that shows it
+            obj, by=_editor(request), secret=given["secret"], makes_token=given["make_token"]
+        )
+        if not obj.is_agreed:
+            told = _("Nobody is answered there until %s agrees: on their account page, under “Webhooks”.") % obj.owner
+            self.message_user(request, told, messages.WARNING)
+
+    def delete_model(self, request: HttpRequest, obj: Hook) -> None:
+        rows.delete_hook(obj, by=_editor(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        for hook in queryset:
+            rows.delete_hook(hook, by=_editor(request))
+
+    def response_add(self, request: HttpRequest, obj: Hook, post_url_continue: str | None = None) -> HttpResponse:
+        return self._token_shown(request, obj) or super().response_add(request, obj, post_url_continue)
+
+    def response_change(self, request: HttpRequest, obj: Hook) -> HttpResponse:
+        return self._token_shown(request, obj) or super().response_change(request, obj)
+
+    def _token_shown(self, request: HttpRequest, hook: Hook) -> HttpResponse | None:
+        """In this answer and not as a message, which would travel in a cookie first."""
+        secret = getattr(request, "issued_secret", "")
+        if not secret:
+            return None
+        context = {**self.admin_site.each_context(request), "title": _("Token of the webhook"), "hook": hook, "secret": secret}
+        body = orjson.dumps(orjson.loads(example_for(hook)["body"])).decode()
+        context["example"] = EXAMPLE.format(address=request.build_absolute_uri(str(hook)), secret=secret, body=body)
+        return TemplateResponse(request, "admin/gateway/hook_token.html", context, headers={"Cache-Control": "no-store"})
+
+    @confirmed(
+        label=gettext_lazy("Switch on"),
+        warning=gettext_lazy("From now on deliveries start runs."),
+        permission="change",
+        outlook=_switching_on,
+    )
+    @transaction.atomic
+    def switch_on(self, request: HttpRequest, chosen: list[Hook]) -> str:
+        return self._switch(request, chosen, enabled=True)
+
+    @confirmed(
+        label=gettext_lazy("Switch off"),
+        warning=gettext_lazy("Senders are refused, as if there were no such webhook. Runs that were started go on."),
+        permission="change",
+        outlook=_switching_off,
+    )
+    @transaction.atomic
+    def switch_off(self, request: HttpRequest, chosen: list[Hook]) -> str:
+        return self._switch(request, chosen, enabled=False)
+
+    def _switch(self, request: HttpRequest, chosen: list[Hook], *, enabled: bool) -> str:
+        for hook in chosen:
+            rows.switch(hook, by=_editor(request), enabled=enabled)
+        return ngettext("%d webhook was switched.", "%d webhooks were switched.", len(chosen)) % len(chosen)
+
+    def get_urls(self) -> list[URLPattern]:
+        trying = path("<int:pk>/try/", self.admin_site.admin_view(self.try_view), name="gateway_hook_try")
+        return [trying, *super().get_urls()]
+
+    def try_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """What the agent would be told of a delivery, and a real one at the press of a button."""
+        if not self.has_change_permission(request):  # first: who may not is not told which there are
+            raise PermissionDenied
+        hook = Hook.objects.select_related("owner").filter(pk=pk).first()
+        if hook is None:
+            return redirect(reverse("admin:gateway_hook_changelist"))
+        form = TryForm(request.POST) if request.method == "POST" else TryForm(initial=example_for(hook))
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Try %s") % hook,
+            "hook": hook,
+            "form": form,
+            "opts": self.opts,
+        }
+        if request.method == "POST" and form.is_valid():
+            came = Came(hook.slug, BY_HAND, form.cleaned_data["body"], form.cleaned_data["headers"])
+            try:
+                wish = deliver.wish_for(hook, came)
+                context |= {"told": wish.prompt if isinstance(wish, RunWish) else wish.text, "wish": wish}
+                if "deliver" in request.POST:
+                    return self._delivered(request, hook, came, wish)
+            except ClawError as refused:
+                context["refused"] = refused.message
+        return TemplateResponse(request, "admin/gateway/hook_try.html", context)
+
+    @transaction.atomic
+    def _delivered(self, request: HttpRequest, hook: Hook, came: Came, wish: Any) -> HttpResponse:
+        taken = deliver.take(hook, came, None, wish)
+        audit.record(
+            "admin.acted", actor=acting.account(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
+        )
+        self.message_user(request, _("It was delivered; the log shows it first."), messages.SUCCESS)
+        return redirect(reverse("admin:gateway_hookdelivery_changelist"))
+
+
+@admin.register(HookDelivery)
+class HookDeliveryAdmin(ReadOnlyAdmin):
+    when_empty = gettext_lazy(
+        "What is sent to a webhook is listed here, also what was refused and why. The page of a webhook can send a sample."
+    )
+    list_display = [
+        "received_at",
+        "path",
+        "outcome",
+        "status_code",
+        "address",
+        "size",
+        link_column("run", gettext_lazy("run")),
+        "error",
+    ]
+    list_filter = ["outcome", "status_code", "path", "received_at"]
+    search_fields = ["path", "address", "delivery_id", "body_digest", "run__run_id"]
+    list_select_related = ["run", "hook"]
+    date_hierarchy = "received_at"
+    ordering = ["-received_at"]
+    fieldsets = [
+        (None, {"fields": [("received_at", "hook", "address"), ("outcome", "status_code", "error"), "run"]}),
+        (gettext_lazy("What came"), {"fields": [("size", "delivery_id"), "body_digest", "signature_digest", "body"]}),
+        (gettext_lazy("Its result"), {"fields": [("name", "wake_mode", "report_due")]}),
+    ]
+
+    def around(self, row: HookDelivery) -> Iterable[Around | Page]:
+        if row.run_id:
+            yield Page(_("The run"), "run", row.run_id)

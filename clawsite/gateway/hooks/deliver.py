@@ -1,0 +1,225 @@
+"""A delivery to a webhook, from its proof to the run that it starts. Acceptance is one transaction: the row that keeps it from
+acting twice, the run and the record of it are there together or not at all, and a run that is there survives every process.
+"""
+
+import hmac
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from clawsite.accounts import tokens
+from clawsite.accounts.groups import WRITE, scopes_of
+from clawsite.accounts.models import User
+from clawsite.gateway.hooks import log, rows
+from clawsite.gateway.hooks.log import Came
+from clawsite.gateway.hooks.signatures import PLAIN, BadSignature, verify
+from clawsite.gateway.hooks.templates import Facts
+from clawsite.gateway.hooks.wishes import RunWish, WakeWish, wish_of
+from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
+from clawsite.infra import audit, clock
+from clawsite.infra.errors import ClawError, Conflict, InvalidRequest, NotFound, Unavailable
+from clawsite.infra.json_values import read_json
+from clawsite.infra.text import storable
+from clawsite.routing.inbound import open_session
+from clawsite.routing.wake import Mode, main_session, wake
+from sessions_app import lanes
+from sessions_app.runs import accept_run
+
+TOKEN_HEADERS = ("x-openclaw-token", "x-clawsite-token")
+SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", *TOKEN_HEADERS}
+MOST_VALUES = 50_000  # in a body
+LONGEST_ID = 200
+LONGEST_PATH = 64
+NO_TOKEN = "0" * 64  # the digest of nothing that anybody has
+
+
+class NotProven(ClawError):
+    """The sender has not proven that it may call this webhook. The words are for the log, never for the sender."""
+
+    code = "UNAUTHORIZED"
+    http_status = 401
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a delivery; `run_id` where a run was started, now or by the same delivery before."""
+
+    owner: User
+    run: int | None = None
+    run_id: str = ""
+    duplicate: bool = False
+    mode: Mode | None = None  # of words for the main session
+    event: str = ""
+
+
+def find_hook(path: str) -> Hook:
+    """The webhook of that path, on or off; where there is none, one that is in no table and that nothing can be proven to."""
+    known = rows.SLUG.fullmatch(path)  # a path may have letters that no database takes
+    found = Hook.objects.select_related("owner").filter(slug=path).first() if known else None
+    return found or Hook(slug=storable(path)[:LONGEST_PATH])
+
+
+def proven(hook: Hook, came: Came) -> str | None:
+    """The digest of what was signed, None where only a token is asked for. NotProven unless everything asked for is right.
+
+    Everything is looked at in any case, so that the time it takes does not tell strangers which webhooks there are.
+    """
+    token_is_right = hmac.compare_digest(rows.digest_of(_token(came)), hook.token_digest or NO_TOKEN)
+    signed, wrong = _signed(hook, came)
+    if hook.pk is None:
+        raise NotProven("there is no such webhook")
+    if not hook.enabled:
+        raise NotProven("the webhook is switched off")
+    if not hook.is_agreed:
+        raise NotProven("the person for whom the webhook acts has not agreed")
+    if not hook.is_guarded:
+        raise NotProven("the webhook has neither a token nor a secret that could be asked for")
+    if hook.token_digest and not token_is_right:
+        raise NotProven("the token is missing or wrong")
+    if hook.signature and wrong:
+        raise NotProven(wrong)
+    return signed if hook.signature else None
+
+
+def _signed(hook: Hook, came: Came) -> tuple[str, str]:
+    """The digest of what was signed; or what is wrong with it."""
+    header = came.headers.get(hook.signature_header.lower(), "")
+    try:
+        return verify(hook.signature or PLAIN, header, came.body, rows.secret_of(hook), clock.now().timestamp()), ""
+    except (BadSignature, Unavailable) as error:
+        return "", str(error)
+
+
+def _token(came: Came) -> str:
+    secret = tokens.in_header(came.headers.get("authorization", ""))
+    if secret is not None:
+        return secret
+    return next((came.headers[name].strip() for name in TOKEN_HEADERS if name in came.headers), "")
+
+
+def facts_of(hook: Hook, came: Came) -> Facts:
+    """What its templates may use. InvalidRequest when the body is not JSON."""
+    try:
+        payload = read_json(came.body, MOST_VALUES)
+    except orjson.JSONDecodeError:
+        raise InvalidRequest("the body is not JSON; send it as application/json") from None
+    hidden = SECRET_HEADERS | {hook.signature_header.lower()}
+    headers = {name: storable(value) for name, value in came.headers.items() if name not in hidden}
+    return Facts(payload, headers, storable(dict(came.query)), hook.slug, clock.now().isoformat(timespec="seconds"))
+
+
+def wish_for(hook: Hook, came: Came) -> RunWish | WakeWish:
+    """What the delivery asks for. Reads only."""
+    return wish_of(hook, facts_of(hook, came))
+
+
+@transaction.atomic
+def take(hook: Hook, came: Came, signed: str | None, wish: RunWish | WakeWish) -> Taken:
+    """Accept a proven delivery, once for each id and each signature; one without a time is remembered as long as its secret."""
+    _still_the_same(hook)
+    own_id = came.headers.get("idempotency-key") or came.headers.get(hook.delivery_header.lower() or "-", "")
+    ids = {"delivery_id": storable(own_id)[:LONGEST_ID] or None, "signature_digest": signed}
+    if first := _sent_before(hook, came, ids):
+        return first
+    row = log.new_row(hook, came, HookDelivery.Outcome.ACCEPTED, 202 if isinstance(wish, RunWish) else 200, **ids)
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+            if signed and hook.signature == PLAIN:
+                SpentSignature.objects.create(hook=hook, digest=signed)
+    except IntegrityError:  # another process was first
+        if first := _sent_before(hook, came, ids):
+            return first
+        raise Conflict("the same delivery is being accepted elsewhere; send it again", retryable=True) from None
+    taken = _run(hook, row, wish) if isinstance(wish, RunWish) else _woken(hook, wish)
+    row.run_id = taken.run
+    row.save(update_fields=["run", "name", "wake_mode", "report_due"])
+    audit.record(
+        "hook.accepted",
+        actor=log.actor(hook),
+        subject=("hook", hook.pk),
+        run=taken.run or "",
+        path=hook.slug,
+        delivery=row.pk,
+        address=came.address,
+    )
+    return taken
+
+
+def _run(hook: Hook, row: HookDelivery, wish: RunWish) -> Taken:
+    session = _opened(hook, wish.session_key)
+    accepted = accept_run(
+        user=hook.owner,
+        session=session,
+        run_id=f"hook-{row.pk}",
+        prompt=wish.prompt,
+        options=wish.options,
+        lane=lanes.CRON,
+        timeout_seconds=wish.timeout_seconds,
+    )
+    row.name, row.wake_mode, row.report_due = wish.name, wish.tells or "", wish.tells is not None
+    return Taken(hook.owner, accepted.pk, accepted.run_id)
+
+
+def _woken(hook: Hook, wish: WakeWish) -> Taken:
+    try:
+        session = main_session(hook.owner, hook.agent)
+    except NotFound:
+        raise _no_agent() from None
+    woken = wake(hook.owner, session, wish.text, mode=wish.mode, source=str(hook), hook=hook.slug)
+    return Taken(hook.owner, woken.run, woken.run_id, mode=wish.mode, event=woken.outcome)
+
+
+def _opened(hook: Hook, key: str) -> Any:
+    try:
+        return open_session(hook.owner, key=key, title=hook.name)
+    except NotFound:
+        raise _no_agent() from None
+
+
+def _no_agent() -> Unavailable:
+    return Unavailable("the agent of this webhook is missing or switched off; ask whoever runs this installation")
+
+
+def _still_the_same(hook: Hook) -> None:
+    """What was proven was proven to the row as it was read: a token that was changed since then is not worth anything any more."""
+    same = Hook.objects.filter(
+        pk=hook.pk,
+        enabled=True,
+        token_digest=hook.token_digest,
+        signature=hook.signature,
+        sealed_secret=hook.sealed_secret,
+        agreed_at=hook.agreed_at,
+    )
+    if not same.exists():
+        raise NotProven("the webhook was changed while this delivery was on its way")
+    if not hook.is_agreed:  # somebody tries it in the admin
+        raise Unavailable("the person for whom it acts has not agreed yet; they find it on their account page")
+    if not hook.owner.is_active or WRITE not in scopes_of(hook.owner):
+        raise Unavailable("the account of this webhook is switched off; ask whoever runs this installation")
+
+
+def _sent_before(hook: Hook, came: Came, ids: dict[str, str | None]) -> Taken | None:
+    """The answer to a repetition: the run that it has started, and no second one."""
+    wanted = Q()
+    for name, value in ids.items():
+        if value is not None:
+            wanted |= Q(**{name: value})
+    first = HookDelivery.objects.select_related("run").filter(wanted, hook=hook).order_by("pk").first() if wanted else None
+    if first is None:
+        return _spent(hook, came, ids)
+    if first.body_digest != came.digest:
+        raise Conflict("this id was used for another body; choose a new one")
+    log.new_row(hook, came, HookDelivery.Outcome.DUPLICATE, 200, run=first.run).save(force_insert=True)
+    return Taken(hook.owner, first.run_id, first.run.run_id if first.run else "", duplicate=True)
+
+
+def _spent(hook: Hook, came: Came, ids: dict[str, str | None]) -> Taken | None:
+    """The answer to a signature that acted so long ago that the log has forgotten what it started."""
+    if not SpentSignature.objects.filter(hook=hook, digest=ids["signature_digest"] or "").exists():
+        return None
+    log.new_row(hook, came, HookDelivery.Outcome.DUPLICATE, 200).save(force_insert=True)
+    return Taken(hook.owner, duplicate=True)

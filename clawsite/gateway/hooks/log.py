@@ -1,0 +1,103 @@
+"""The log of deliveries: what was sent, from where, and what became of it. Headers are never kept; a body only where asked for.
+
+The log is also what guessing is measured by: it is in the database, so all processes count the same.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.infra import audit, clock
+from clawsite.infra.acting import Actor
+from clawsite.infra.errors import TooManyAttempts
+from clawsite.infra.text import storable
+
+KEPT_BYTES = 16_384  # of a body, where the webhook says that bodies are kept
+MOST_FAILURES = 20
+FAILURES_SECONDS = 60
+LONGEST_ERROR = 500
+STEP = 500  # rows deleted in one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A delivery as it came in. Header names are in small letters."""
+
+    path: str
+    address: str
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def digest(self) -> str:
+        return sha256(self.body).hexdigest()
+
+
+def actor(hook: Hook) -> Actor:
+    """As the audit log names it: nobody of ours. A path that a stranger has made up is no name."""
+    return Actor("service", "", f"hook:{hook.slug}" if hook.pk else "hook")
+
+
+def refuse_guessers(address: str) -> None:
+    """TooManyAttempts for an address that has just failed to prove itself twenty times. Reads only."""
+    since = clock.now() - dt.timedelta(seconds=FAILURES_SECONDS)
+    unproven = HookDelivery.objects.filter(
+        outcome=HookDelivery.Outcome.UNAUTHORIZED, address=address, received_at__gte=since
+    ).order_by("-received_at")
+    latest = list(unproven.values_list("received_at", flat=True)[:MOST_FAILURES])
+    if len(latest) == MOST_FAILURES:
+        wait = (latest[-1] - since).total_seconds()
+        raise TooManyAttempts("too many failed attempts; try again later", retryable=True, retry_after_ms=int(wait * 1000) + 1000)
+
+
+def new_row(hook: Hook, came: Came, outcome: HookDelivery.Outcome, status: int, **more: Any) -> HookDelivery:
+    """A row that is not stored yet."""
+    body = ""
+    if hook.keep_bodies and outcome != HookDelivery.Outcome.UNAUTHORIZED:
+        body = storable(came.body[:KEPT_BYTES].decode(errors="replace"))
+    return HookDelivery(
+        hook=hook if hook.pk else None,
+        path=hook.slug,
+        received_at=clock.now(),
+        address=came.address,
+        outcome=outcome,
+        status_code=status,
+        size=len(came.body),
+        body_digest=came.digest,
+        body=body,
+        **more,
+    )
+
+
+@transaction.atomic
+def refused(hook: Hook, came: Came, *, status: int, words: str) -> None:
+    """Note what was not taken, and why. After twenty a minute an address is not even looked at, so it cannot fill the log."""
+    outcome = HookDelivery.Outcome.UNAUTHORIZED if status == 401 else HookDelivery.Outcome.REFUSED
+    row = new_row(hook, came, outcome, status, error=storable(words)[:LONGEST_ERROR])
+    row.save(force_insert=True)
+    audit.record(
+        "hook.refused",
+        actor=actor(hook),
+        subject=("hook", hook.pk or ""),
+        path=hook.slug,
+        delivery=row.pk,
+        status=status,
+        address=came.address,
+    )
+
+
+def forget_old() -> bool:
+    """Delete some of what is older than the log is kept; -> whether there may be more."""
+    if settings.HOOK_LOG_DAYS <= 0:
+        return False
+    before = clock.now() - dt.timedelta(days=settings.HOOK_LOG_DAYS)
+    old = list(HookDelivery.objects.filter(received_at__lt=before).order_by("received_at").values_list("pk", flat=True)[:STEP])
+    HookDelivery.objects.filter(pk__in=old).delete()
+    return len(old) == STEP

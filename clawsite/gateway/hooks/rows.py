@@ -1,0 +1,171 @@
+"""Making and changing webhooks: the checks, the secrets, the record. People only; no agent, hook or program comes here.
+
+One that acts for another person than who changes it waits for that person's yes (gateway.hooks.consent).
+"""
+
+import functools
+import hmac
+import re
+import secrets
+from hashlib import sha256
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.model_choice import choose_model
+from agents.selectors import find_agent
+from clawsite.accounts.groups import WRITE, scopes_of
+from clawsite.accounts.models import User
+from clawsite.accounts.tokens import service_user
+from clawsite.gateway.hooks.templates import LONGEST_TEMPLATE, TemplateError, check
+from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
+from clawsite.gateway.models.hook import GENERAL
+from clawsite.infra import acting, audit
+from clawsite.infra.errors import ClawError, Forbidden, InvalidRequest, Unavailable
+from clawsite.infra.sealed import seal, unseal
+from clawsite.routing.directives import thinking_level
+
+ACCOUNT = "hooks"  # the service account that webhooks have where no other is chosen
+SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{0,80}")
+PURPOSE = "webhook signature"
+SHORTEST_SECRET = 16
+SETTINGS = (
+    "slug", "name", "enabled", "owner_id", "agent", "action", "signature", "signature_header", "delivery_header", "instructions",
+    "message_template", "session_key_template", "allow_request_session_key", "model", "thinking", "timeout_seconds", "deliver",
+    "wake_mode", "allow_unsafe", "keep_bodies",
+)  # fmt: skip
+
+
+def default_owner() -> User:
+    return service_user(ACCOUNT)
+
+
+def secret_of(hook: Hook) -> str:
+    """What its senders sign with; where there is none, something that nobody has, which takes as long to find out."""
+    return unseal(hook.sealed_secret or _nobodys_secret(), purpose=PURPOSE)
+
+
+@functools.cache
+def _nobodys_secret() -> str:
+    return seal(secrets.token_hex(), purpose=PURPOSE)
+
+
+def digest_of(token: str) -> str:
+    """Plain SHA-256: 256 random bits cannot be guessed."""
+    return sha256(token.encode(errors="replace")).hexdigest()
+
+
+def checked(hook: Hook, *, secret: str = "", makes_token: bool = False) -> dict[str, str]:
+    """What is wrong, by field; nothing when it can be saved."""
+    faults: dict[str, str] = {}
+    if not SLUG.fullmatch(hook.slug):
+        faults["slug"] = _("use a-z, 0-9, - and _, at most 64 characters, not - or _ first")
+    if hook.slug in GENERAL and hook.action != hook.slug:
+        faults["action"] = _("the general webhook “%s” has the action of its name") % hook.slug
+    for field in ("message_template", "session_key_template"):
+        try:
+            check(getattr(hook, field))
+        except TemplateError as error:
+            faults[field] = str(error)
+    if len(hook.instructions) > LONGEST_TEMPLATE:
+        faults["instructions"] = _("instructions have at most %d characters") % LONGEST_TEMPLATE
+    for field in ("signature_header", "delivery_header"):
+        if not HEADER.fullmatch(getattr(hook, field)):
+            faults[field] = _("this is not the name of a header")
+    for field, read in (("agent", find_agent), ("model", choose_model), ("thinking", thinking_level)):
+        if value := getattr(hook, field):
+            try:
+                read(value)
+            except ClawError as error:
+                faults[field] = error.message
+    if hook.signature and not hook.signature_header:
+        faults["signature_header"] = _("name the header in which the signature comes")
+    if secret and len(secret) < SHORTEST_SECRET:
+        faults["secret"] = _("a secret has at least %d characters") % SHORTEST_SECRET
+    if hook.signature and not (secret or hook.sealed_secret):
+        faults["secret"] = _("a signature needs the secret that the sender signs with")
+    if not (hook.signature or hook.token_digest or makes_token):
+        faults["signature"] = _("without a token or a signature anybody could call it: choose one of them")
+    if not hook.owner.is_active or WRITE not in scopes_of(hook.owner):
+        faults["owner"] = _("this account is switched off or may not chat with agents")
+    return faults
+
+
+@transaction.atomic
+def save_hook(hook: Hook, *, by: User, secret: str = "", makes_token: bool = False) -> str:
+    """Store the webhook; -> its new token, once, if one was to be made. New secrets count at once, the old ones no more."""
+    _may(by, "change_hook" if hook.pk else "add_hook")
+    row = Hook.objects.select_for_update().filter(pk=hook.pk)
+    before: dict[str, Any] = row.values(*SETTINGS, "agreed_at").first() or {}
+    if faults := checked(hook, secret=secret, makes_token=makes_token):
+        field, words = next(iter(faults.items()))
+        raise InvalidRequest(f"{field}: {words}")
+    changed = [name for name in SETTINGS if before.get(name) != getattr(hook, name)]
+    if secret:
+        if hook.pk and _is_another(secret, hook):
+            _forget_signatures(hook)
+        hook.sealed_secret = seal(secret, purpose=PURPOSE)
+        changed.append("secret")
+    token = ""
+    if makes_token:
+        token = f"claw_hook_{secrets.token_urlsafe(32)}"
+        hook.token_digest, hook.token_made_at = digest_of(token), timezone.now()
+        changed.append("token")
+    hook.updated_at = timezone.now()
+    if by == hook.owner:
+        hook.agreed_at = hook.updated_at
+    else:  # a yes is to what its giver has seen; only switching it off and on changes nothing of that
+        hook.agreed_at = before.get("agreed_at") if set(changed) <= {"enabled"} else None
+    hook.save()
+    record(hook, by, "changed" if before else "made", fields=changed, enabled=hook.enabled, believed=hook.allow_unsafe)
+    return token
+
+
+def _is_another(secret: str, hook: Hook) -> bool:
+    """Not if it was entered again, as after a change of the installation's key: then the old one cannot be read any more."""
+    try:
+        return not hmac.compare_digest(secret.encode(), secret_of(hook).encode())
+    except Unavailable:
+        return False
+
+
+def _forget_signatures(hook: Hook) -> None:
+    """What was signed with the old secret proves nothing any more, so it need not be recognised."""
+    SpentSignature.objects.filter(hook_id=hook.pk).delete()
+    HookDelivery.objects.filter(hook_id=hook.pk, signature_digest__isnull=False).update(signature_digest=None)
+
+
+@transaction.atomic
+def switch(hook: Hook, *, by: User, enabled: bool) -> None:
+    """On or off. Off counts from the next delivery on; runs that were started go on."""
+    _may(by, "change_hook")
+    if Hook.objects.filter(pk=hook.pk).exclude(enabled=enabled).update(enabled=enabled, updated_at=timezone.now()):
+        record(hook, by, "changed", fields=["enabled"], enabled=enabled)
+
+
+@transaction.atomic
+def delete_hook(hook: Hook, *, by: User) -> None:
+    """Its deliveries stay in the log."""
+    _may(by, "delete_hook")
+    record(hook, by, "deleted")
+    hook.delete()
+
+
+def _may(by: User, right: str) -> None:
+    if by.is_service or not by.is_active or not by.has_perm(f"gateway.{right}"):
+        raise Forbidden("webhooks are made and changed by people who administer them; ask an operator")
+
+
+def record(hook: Hook, by: User, change: str, **details: Any) -> None:
+    audit.record(
+        "hook.changed",
+        actor=acting.account(by),
+        subject=("hook", hook.pk),
+        change=change,
+        path=hook.slug,
+        owner=hook.owner_id,
+        **details,
+    )

@@ -1,0 +1,157 @@
+"""The files with a name of their own in an agent's workspace, read and written by people instead of by the agent.
+
+Whoever talks to an agent has a workspace of their own with it. One that all its users share was named by an operator, and only
+who administers the gateway reads and writes it here: what others see of it goes through the agent, and so through the policy.
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NotRequired, get_args
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from agents.selectors import find_agent
+from agents.workspace import place_of, workspace_of
+from clawsite.gateway.addressing import Id
+from clawsite.gateway.limited import Limited
+from clawsite.gateway.registry import Call, Params, method
+from clawsite.gateway.scopes import Scope, grants
+from clawsite.infra import db
+from clawsite.infra.errors import Forbidden, InvalidRequest
+from tools_app.builtin.workspace import Workspace
+from tools_app.definition import ToolFailed
+
+Name = Literal[
+    "AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md", "memory.md"
+]
+LARGEST = 500_000  # characters; an answer has room for 768 KiB
+
+
+class FileEntry(TypedDict):
+    name: str
+    path: str
+    missing: bool
+    size: NotRequired[int]
+    updatedAtMs: NotRequired[int]
+    content: NotRequired[str]
+
+
+class ListParams(Params):
+    agent_id: Id
+
+
+class ListAnswer(TypedDict):
+    """`workspace` is a word for it, not a path on the host: one's own with that agent, or the one that all its users share."""
+
+    agentId: str
+    workspace: str
+    files: list[FileEntry]
+
+
+@method("agents.files.list", scope=Scope.READ)
+async def list_(call: Call, params: ListParams) -> ListAnswer:
+    """The nine files and which of them are there. The agent's memory tools search MEMORY.md; the others it reads like any file."""
+    place = await db.read(_place, call, params.agent_id)
+    files = await asyncio.to_thread(_seen, place.directory)
+    return ListAnswer(agentId=place.agent, workspace=place.word, files=files)
+
+
+class GetParams(ListParams):
+    name: Name
+
+
+class GetAnswer(TypedDict):
+    agentId: str
+    workspace: str
+    file: FileEntry
+
+
+@method("agents.files.get", scope=Scope.READ)
+async def get(call: Call, params: GetParams) -> GetAnswer:
+    """One of the files with its content."""
+    place = await db.read(_place, call, params.agent_id)
+    return GetAnswer(agentId=place.agent, workspace=place.word, file=await asyncio.to_thread(_read, place.directory, params.name))
+
+
+class SetParams(GetParams):
+    content: str = Field(max_length=LARGEST)
+
+
+class SetAnswer(GetAnswer):
+    ok: Literal[True]
+
+
+@method("agents.files.set", scope=Scope.WRITE, limited=Limited.REFUSED)
+async def set_(call: Call, params: SetParams) -> SetAnswer:
+    """Write one of the files as a whole."""
+    place = await db.read(_place, call, params.agent_id, make=True)
+    file = await asyncio.to_thread(_write, place.directory, params.name, params.content)
+    return SetAnswer(ok=True, agentId=place.agent, workspace=place.word, file=file)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    agent: str
+    directory: Path
+    shared: bool
+
+    @property
+    def word(self) -> str:
+        return f"{'shared' if self.shared else 'own'} workspace of {self.agent}"
+
+
+def _place(call: Call, slug: str, *, make: bool = False) -> Place:
+    agent = find_agent(slug)
+    if agent.workspace and not grants(call.authority.scopes, Scope.ADMIN):
+        raise Forbidden(f"the workspace of {slug} is shared by all its users: reading and writing it here needs operator.admin")
+    return Place(agent.slug, (workspace_of if make else place_of)(agent, call.user.pk), bool(agent.workspace))
+
+
+def _seen(directory: Path) -> list[FileEntry]:
+    entries = []
+    for name in get_args(Name):
+        try:
+            entries.append(_entry(name, _look(directory, name)))
+        except InvalidRequest:  # no file: agents.files.get says what it is
+            entries.append(_entry(name, None))
+    return entries
+
+
+def _look(directory: Path, name: str) -> os.stat_result | None:
+    if not directory.is_dir():
+        return None
+    try:
+        return Workspace(directory).look(name)
+    except ToolFailed as failure:  # a link, a directory, or not ours to see
+        raise InvalidRequest(str(failure)) from failure
+
+
+def _entry(name: str, seen: os.stat_result | None) -> FileEntry:
+    entry = FileEntry(name=name, path=name, missing=seen is None)
+    if seen is not None:
+        entry["size"], entry["updatedAtMs"] = seen.st_size, int(seen.st_mtime * 1000)
+    return entry
+
+
+def _read(directory: Path, name: str) -> FileEntry:
+    if _look(directory, name) is None:
+        return _entry(name, None)
+    try:
+        content, seen = Workspace(directory).read(name)
+    except ToolFailed as failure:
+        raise InvalidRequest(str(failure)) from failure
+    text = content.decode(errors="replace")
+    if len(text) > LARGEST:
+        raise InvalidRequest(f"{name} has {len(text)} characters; at most {LARGEST} are read here")
+    return {**_entry(name, seen), "content": text}
+
+
+def _write(directory: Path, name: str, content: str) -> FileEntry:
+    try:
+        Workspace(directory).write(name, content.encode())
+    except (ToolFailed, UnicodeEncodeError) as failure:
+        raise InvalidRequest(str(failure)) from failure
+    return _entry(name, _look(directory, name))

@@ -1,0 +1,78 @@
+"""Which agents there are, and how one is called."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from agents.models import Agent
+from agents.selectors import find_agent, list_agents, model_of
+from clawsite.gateway.addressing import Id, Key, address_of
+from clawsite.gateway.registry import Call, Nothing, Params, method
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import db
+from clawsite.routing.inbound import find_or_none
+from sessions_app.keys import DEFAULT_AGENT, parse_key
+
+
+class AgentRow(TypedDict):
+    """`model` is the agent's own, or else the one of every agent without."""
+
+    id: str
+    kind: Literal["agent"]
+    name: str
+    identity: dict[str, Any]
+    model: dict[str, str]
+
+
+class AgentsAnswer(TypedDict):
+    defaultId: str
+    mainKey: str
+    scope: Literal["per-sender", "global"]
+    agents: list[AgentRow]
+
+
+@method("agents.list", scope=Scope.READ)
+async def agents_list(call: Call, params: Nothing) -> AgentsAnswer:
+    """The agents one can talk to, the default one first."""
+    return await db.read(told_agents)
+
+
+def told_agents() -> AgentsAnswer:
+    agents = [_row(agent) for agent in list_agents()]
+    return AgentsAnswer(defaultId=DEFAULT_AGENT, mainKey="main", scope="per-sender", agents=agents)
+
+
+def _row(agent: Agent) -> AgentRow:
+    model = {"primary": model_of(agent)}
+    return AgentRow(id=agent.slug, kind="agent", name=agent.name, identity={"name": agent.name}, model=model)
+
+
+class IdentityParams(Params):
+    """By its id, or by a session in which it answers; neither: the default agent."""
+
+    agent_id: Id | None = None
+    session_key: Key | None = Field(None)
+
+
+class IdentityAnswer(TypedDict):
+    agentId: str
+    name: str
+    nameSource: Literal["config"]
+    avatarStatus: Literal["none"]
+
+
+@method("agent.identity.get", scope=Scope.READ)
+async def identity(call: Call, params: IdentityParams) -> IdentityAnswer:
+    """How an agent is called. Agents have no pictures."""
+    return await db.read(_identity, call, params)
+
+
+def _identity(call: Call, params: IdentityParams) -> IdentityAnswer:
+    slug = params.agent_id or DEFAULT_AGENT
+    if params.session_key and not params.agent_id:
+        address = address_of(params.session_key, None, None)
+        session = find_or_none(call.user, address)
+        slug = session.agent if session else parse_key(address.own_key()).agent
+    agent = find_agent(slug)
+    return IdentityAnswer(agentId=agent.slug, name=agent.name, nameSource="config", avatarStatus="none")

@@ -1,0 +1,63 @@
+"""What the processes of this host have logged, for people who administer the gateway."""
+
+import asyncio
+from typing import NotRequired
+
+from django.conf import settings
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.gateway import limits
+from clawsite.gateway.addressing import Cursor
+from clawsite.gateway.registry import Call, Params, method
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import log_files
+from clawsite.infra.errors import Forbidden, NotFound
+
+
+class TailParams(Params):
+    """`cursor` and `file` are those of the answer before: a new day begins a new file, of which one is told with `reset`."""
+
+    cursor: Cursor | None = None
+    file: str | None = Field(None, min_length=1, max_length=64)
+    limit: int = Field(500, ge=1, le=5000)
+    max_bytes: int = Field(250_000, ge=1, le=1_000_000)
+
+
+class TailAnswer(TypedDict):
+    """`truncated` with a cursor: there is more, ask again. Without one: there were lines before these, `skippedBytes` of them."""
+
+    file: str
+    cursor: int
+    size: int
+    lines: list[str]
+    truncated: bool
+    reset: bool
+    skippedBytes: NotRequired[int]
+
+
+@method("logs.tail", scope=Scope.READ)
+async def tail(call: Call, params: TailParams) -> TailAnswer:
+    """The last lines of the log of the host that answers, or those after `cursor`, a place in bytes. At most 384 KiB at once.
+
+    Only for a credential that allows operator.admin. The connection need not have asked for that: OpenClaw's command line asks
+    for operator.read.
+    """
+    if not call.authority.could(Scope.ADMIN):
+        details = {"code": "MISSING_SCOPE", "missingScope": Scope.ADMIN, "requiredScopes": [Scope.ADMIN]}
+        raise Forbidden(f"missing scope: {Scope.ADMIN}", details=details)
+    return await asyncio.to_thread(_tail, params)
+
+
+def _tail(params: TailParams) -> TailAnswer:
+    file = log_files.newest(settings.LOG_DIRECTORY)
+    if file is None:
+        raise NotFound("nothing has been logged to a file yet; `claw serve`, `claw web` and `claw worker` write one")
+    most_bytes = min(params.max_bytes, limits.REPLY_BYTES // 2)
+    piece = log_files.read_piece(file, cursor=params.cursor, name=params.file, most_lines=params.limit, most_bytes=most_bytes)
+    answer = TailAnswer(
+        file=file.name, cursor=piece.cursor, size=piece.size, lines=piece.lines, truncated=piece.truncated, reset=piece.reset
+    )
+    if piece.skipped:
+        answer["skippedBytes"] = piece.skipped
+    return answer

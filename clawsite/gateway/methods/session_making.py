@@ -1,0 +1,102 @@
+"""Making a session, empty, with its first message, or as a fork of another."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar, Literal, NotRequired, cast
+from uuid import uuid4
+
+from pydantic import AliasChoices, Field
+
+from clawsite.accounts.models import User
+from clawsite.gateway import limited
+from clawsite.gateway.addressing import Id, IdempotencyKey, Key, address_of, found
+from clawsite.gateway.limited import Limited
+from clawsite.gateway.methods.sessions import POLICY_ONLY, Level, SessionAnswer, answer_of
+from clawsite.gateway.registry import Call, Params, method
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import db
+from clawsite.infra.errors import InvalidRequest
+from clawsite.routing.inbound import Address, Inbound, open_session, receive
+from sessions_app.forks import fork_session
+from sessions_app.keys import parse_key
+from sessions_app.models import Session
+
+NO_PROJECTS = "sessions have no projects and no worktrees"
+
+
+class NewSession(Params):
+    key: Key | None = None
+    agent_id: Id | None = None
+    label: str = Field("", max_length=512)
+    display_name: str = Field("", max_length=200)
+    model: str = Field("", max_length=200)
+    thinking_level: Level | None = None
+    idempotency_key: IdempotencyKey | None = None  # the key itself already makes it idempotent
+
+
+class CreateParams(NewSession):
+    """`message` is sent in it at once, as by chat.send; `idempotencyKey` is then its run id. `task` is another name for it.
+
+    With `fork` it begins with what is visible of `parentSessionKey`.
+    """
+
+    refused: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("permissionMode", "toolOverrides", "execNode", "cwd"), POLICY_ONLY),
+        **dict.fromkeys(("projectId", "projectGitUrl", "worktree", "worktreeBaseRef", "worktreeName"), NO_PROJECTS),
+        **dict.fromkeys(("contextWindow", "fastMode"), "choose a model"),
+        "category": "sessions have no categories",
+        "catalogId": "there are no catalogues of sessions",
+        "incognito": "a session keeps everything that is said in it",
+        "visibility": "share it with people: sessions.share",
+        "spawnDepth": "only an agent spawns sessions",
+        "attachments": "send them with chat.send",
+    }
+
+    message: str = Field("", max_length=1_000_000, validation_alias=AliasChoices("message", "task"))
+    parent_session_key: Key | None = None
+    fork: bool = False
+    fork_from: Literal["last-completed"] | None = None  # a fork has only what has been said to its end
+    emit_command_hooks: bool | None = None  # there are none
+    succeeds_parent: bool | None = None  # the first one stays as it is
+
+
+class CreateAnswer(SessionAnswer):
+    runStarted: NotRequired[bool]
+    runId: NotRequired[str]
+
+
+@method("sessions.create", scope=Scope.WRITE, limited=Limited.CARRIED)
+async def create(call: Call, params: CreateParams) -> CreateAnswer:
+    """Make a session; without a key it gets one. A key that exists already returns that session."""
+    session = await (_forked(call, params) if params.fork else made(call.user, params))
+    answer = await answer_of(call, session)
+    if not params.message:
+        return cast("CreateAnswer", answer)
+    run_id, to = params.idempotency_key or uuid4().hex, Address(session_id=str(session.id))
+    accepted = await receive(Inbound(call.user, params.message, run_id, to, verbatim=True))
+    return CreateAnswer(**answer, runStarted=True, runId=accepted.run_id)
+
+
+async def made(user: User, params: NewSession) -> Session:
+    """With a limited token settings are for a fresh session only: one with a key may be found by runs that have more tools."""
+    fields = {
+        "label": params.label,
+        "title": params.display_name,
+        "model": params.model,
+        "thinking_level": params.thinking_level or "",
+    }
+    if params.key and any(fields.values()):
+        limited.check(user, Limited.REFUSED, "model, thinkingLevel, label or displayName for a key of your own choice")
+    address = Address(params.key or "", agent=(params.agent_id or "").lower())
+    key, agent = address.own_key(), parse_key(address.own_key()).agent
+    if address.agent and address.agent != agent:
+        raise InvalidRequest(f"session key {key!r} belongs to agent {agent!r}, not {address.agent!r}")
+    # A partial, because `key` of db.write is the session to lock.
+    return await db.write(partial(open_session, user, key=key if params.key else None, agent=agent, **fields))
+
+
+async def _forked(call: Call, params: CreateParams) -> Session:
+    if params.key or not params.parent_session_key:
+        raise InvalidRequest("a fork needs parentSessionKey and gets a key of its own")
+    parent = await found(call, address_of(params.parent_session_key, None, params.agent_id))
+    return await db.write(fork_session, call.user, parent, key=str(parent.id))

@@ -1,0 +1,257 @@
+"""What was used: tokens and cost by day, by session and by provider. One's own, or everybody's for those who may see it.
+
+A run counts for who started it, on the day on which it was accepted. Tokens that a provider had in its cache are counted
+as input, so that `cacheRead` and `cacheWrite` are 0.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, NotRequired
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from django.db.models import Min, QuerySet
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from agents.model_choice import offered_models
+from clawsite.gateway.addressing import ByKey, Id, found
+from clawsite.gateway.registry import Call, Nothing, Params, method
+from clawsite.gateway.scopes import Scope, grants
+from clawsite.gateway.usage_view import Totals, session_row, told, totals_of
+from clawsite.infra import clock, db
+from clawsite.infra.errors import Forbidden, InvalidRequest
+from sessions_app import operation_reports, usage_reports
+from sessions_app.models import Run, Session
+from sessions_app.operation_reports import Usage, accepted_within, usage_of
+
+Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365}
+USUAL_DAYS = 30
+MOST_DAYS = 3_660
+YEARS = range(1970, 9000)  # far from the ends of the calendar, where adding days or a zone fails
+
+
+class Period(Params):
+    """The last 30 days, unless said otherwise. Days are those of UTC, or with mode `specific` those of `timeZone` or `utcOffset`.
+
+    `everybody` needs operator.admin, or the right to see all sessions.
+    """
+
+    start_date: Day | None = None
+    end_date: Day | None = None
+    agent_id: Id | None = None
+    agent_scope: Literal["all"] | None = None  # all agents, unless one is named
+    mode: Literal["utc", "gateway", "specific"] = "utc"  # the gateway's own days are those of UTC
+    time_zone: str | None = Field(None, min_length=1, max_length=64)
+    utc_offset: str | None = Field(None, pattern=r"^UTC[+-]\d{1,2}(?::[0-5]\d)?$")
+    everybody: bool = False
+
+    @property
+    def zone(self) -> dt.tzinfo:
+        if self.mode != "specific":
+            return dt.UTC
+        if self.time_zone:
+            try:
+                return ZoneInfo(self.time_zone)
+            except (ZoneInfoNotFoundError, ValueError):
+                raise InvalidRequest(f"there is no time zone {self.time_zone!r}; write it as Europe/Paris") from None
+        hours, _, minutes = (self.utc_offset or "UTC+0").removeprefix("UTC").partition(":")
+        if abs(int(hours)) > 14:
+            raise InvalidRequest(f"no place on earth has the offset {self.utc_offset}")
+        sign = -1 if hours.startswith("-") else 1
+        return dt.timezone(sign * dt.timedelta(hours=abs(int(hours)), minutes=int(minutes or 0)))
+
+
+class CostParams(Period):
+    days: int | None = Field(None, ge=1, le=MOST_DAYS)
+
+
+class CostAnswer(TypedDict):
+    """`daily` has every day of the period, the oldest first."""
+
+    updatedAt: int
+    days: int
+    startDate: str
+    endDate: str
+    daily: list[dict[str, Any]]
+    totals: Totals
+
+
+@method("usage.cost", scope=Scope.READ)
+async def cost(call: Call, params: CostParams) -> CostAnswer:
+    """Tokens and cost of each day."""
+    return await db.read(_cost, call, params)
+
+
+def _cost(call: Call, params: CostParams) -> CostAnswer:
+    runs = _runs(call, params)
+    first, last = _period(params, runs, params.days)
+    usage = usage_of(runs, first, last, params.zone)
+    return CostAnswer(
+        updatedAt=clock.now_ms(),
+        days=len(usage.days),
+        startDate=first.isoformat(),
+        endDate=last.isoformat(),
+        daily=[{"date": day.isoformat(), **totals_of(used)} for day, used in sorted(usage.days.items())],
+        totals=totals_of(usage.total),
+    )
+
+
+class SessionsParams(Period):
+    """With a session: what was used in it by all who write there. The `limit` sessions that were used last are listed."""
+
+    key: str | None = Field(None, min_length=1, max_length=512)
+    session_id: Id | None = None
+    range: Literal["7d", "30d", "90d", "1y", "all"] | None = None
+    group_by: Literal["instance", "family"] | None = None  # a session stays one when it begins anew
+    include_historical: bool | None = None
+    limit: int = Field(50, ge=1, le=500)
+    include_context_weight: bool | None = None  # not measured
+
+
+class SessionsAnswer(TypedDict):
+    updatedAt: int
+    startDate: str
+    endDate: str
+    sessions: list[dict[str, Any]]
+    totals: Totals
+    aggregates: dict[str, Any]
+
+
+@method("sessions.usage", scope=Scope.READ)
+async def sessions_usage(call: Call, params: SessionsParams) -> SessionsAnswer:
+    """Tokens, cost, messages and tools of sessions, and the sums by day, model, provider and agent."""
+    session = None
+    if params.key or params.session_id:
+        session = await found(call, ByKey(key=params.key, session_id=params.session_id, agent_id=params.agent_id).address)
+    return await db.read(_sessions, call, params, session)
+
+
+def _sessions(call: Call, params: SessionsParams, session: Session | None) -> SessionsAnswer:
+    runs = Run.objects.filter(session=session) if session else _runs(call, params)
+    first, last = _period(params, runs, RANGES.get(params.range or ""), everything=params.range == "all")
+    usage = usage_of(runs, first, last, params.zone)
+    listed = usage_reports.session_usage(accepted_within(runs, first, last, params.zone), params.limit, params.zone)
+    rows = [session_row(each, call.user.pk) for each in listed]
+    return SessionsAnswer(
+        updatedAt=clock.now_ms(),
+        startDate=first.isoformat(),
+        endDate=last.isoformat(),
+        sessions=rows,
+        totals=totals_of(usage.total),
+        aggregates=told(usage, listed),
+    )
+
+
+class Point(TypedDict):
+    timestamp: int
+    input: int
+    output: int
+    cacheRead: int
+    cacheWrite: int
+    totalTokens: int
+    cost: float
+    cumulativeTokens: int
+    cumulativeCost: float
+
+
+class SeriesAnswer(TypedDict):
+    sessionId: str
+    points: list[Point]
+
+
+MOST_POINTS = 200
+
+
+@method("sessions.usage.timeseries", scope=Scope.READ)
+async def timeseries(call: Call, params: ByKey) -> SeriesAnswer:
+    """What the last 200 runs of a session have used, one after the other."""
+    session = await found(call, params.address)
+    rows = await db.read(usage_reports.run_series, Run.objects.filter(session=session), MOST_POINTS)
+    return SeriesAnswer(sessionId=str(session.generation_id), points=list(_points(rows)))
+
+
+def _points(rows: Iterable[Mapping[str, Any]]) -> Iterable[Point]:
+    tokens, microusd = 0, 0
+    for row in rows:
+        used = row["input_tokens"] + row["output_tokens"]
+        tokens, microusd = tokens + used, microusd + row["cost_microusd"]
+        yield Point(
+            timestamp=clock.to_ms(row["accepted_at"]),
+            input=row["input_tokens"],
+            output=row["output_tokens"],
+            cacheRead=0,
+            cacheWrite=0,
+            totalTokens=used,
+            cost=row["cost_microusd"] / 1e6,
+            cumulativeTokens=tokens,
+            cumulativeCost=microusd / 1e6,
+        )
+
+
+class ProviderUsage(TypedDict):
+    """`windows` would be the provider's own quotas, for which nobody asks it: `error` says so. `used`: one's own, in 30 days."""
+
+    provider: str
+    displayName: str
+    windows: list[dict[str, Any]]
+    error: NotRequired[str]
+    used: Totals
+
+
+class StatusAnswer(TypedDict):
+    updatedAt: int
+    providers: list[ProviderUsage]
+
+
+@method("usage.status", scope=Scope.READ)
+async def status(call: Call, params: Nothing) -> StatusAnswer:
+    """The providers that can be used here, and what one has used of each in the last 30 days."""
+    return await db.read(_status, call)
+
+
+def _status(call: Call) -> StatusAnswer:
+    today = clock.now().date()
+    usage: Usage = usage_of(Run.objects.filter(owner=call.user), today - dt.timedelta(days=USUAL_DAYS - 1), today)
+    usable = dict.fromkeys(row["provider"] for row in offered_models() if row["available"] and row["provider"])
+    by_provider = {name: operation_reports.Used() for name in usable}
+    for model, used in usage.models.items():
+        by_provider.setdefault(model.partition("/")[0], operation_reports.Used()).add(used)
+    rows = [
+        ProviderUsage(provider=name, displayName=name, windows=[], error="quotas are not read from providers", used=totals_of(used))
+        for name, used in by_provider.items()
+    ]
+    return StatusAnswer(updatedAt=clock.now_ms(), providers=rows)
+
+
+def _runs(call: Call, params: Period) -> QuerySet[Run]:
+    runs: QuerySet[Run] = Run.objects.filter(owner=call.user)
+    if params.everybody:
+        if not (grants(call.authority.scopes, Scope.ADMIN) or call.authority.sees_all):
+            raise Forbidden("everybody's usage needs operator.admin, or the right to see all sessions; leave `everybody` out")
+        runs = Run.objects.all()
+    return runs.filter(session__agent=params.agent_id) if params.agent_id else runs
+
+
+def _period(params: Period, runs: QuerySet[Run], days: int | None, *, everything: bool = False) -> tuple[dt.date, dt.date]:
+    last = _day(params.end_date) if params.end_date else clock.now().astimezone(params.zone).date()
+    if params.start_date:
+        first = _day(params.start_date)
+    elif everything:
+        oldest = runs.aggregate(oldest=Min("accepted_at"))["oldest"]
+        first = min(oldest.astimezone(params.zone).date(), last) if oldest else last
+    else:
+        first = last - dt.timedelta(days=(days or USUAL_DAYS) - 1)
+    if first > last or (last - first).days >= MOST_DAYS:
+        raise InvalidRequest(f"the period must have a beginning before its end, and at most {MOST_DAYS} days")
+    return first, last
+
+
+def _day(text: str) -> dt.date:
+    try:
+        day = dt.date.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest(f"there is no day {text!r}; write it as 2026-02-01") from None
+    if day.year not in YEARS:
+        raise InvalidRequest(f"the day {text!r} is out of range; choose one from {YEARS[0]} to {YEARS[-1]}")
+    return day

@@ -1,0 +1,119 @@
+"""A webhook: an address under /hooks/ that other programs may call, who they must be, and what happens then.
+
+Written by gateway.hooks.rows only. The paths `wake` and `agent` are the general ones, whose callers say themselves what they want.
+"""
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+WAKE, AGENT = "wake", "agent"
+GENERAL = (WAKE, AGENT)
+
+
+class Hook(models.Model):
+    class Action(models.TextChoices):
+        AGENT = AGENT, _("start a run of its own")
+        WAKE = WAKE, _("tell the main session")
+
+    class Signature(models.TextChoices):
+        NONE = "", _("none")
+        PLAIN = "plain", _("of the body, as GitHub sends it: sha256=…")
+        TIMED = "timed", _("of time and body, as Stripe sends it: t=…,v1=…")
+
+    class WakeMode(models.TextChoices):
+        NOW = "now", _("at once")
+        NEXT = "next-heartbeat", _("after the next run there")
+
+    slug = models.CharField(
+        _("path"),
+        max_length=64,
+        unique=True,
+        help_text=_("Behind /hooks/: a-z, 0-9, - and _. “wake” and “agent” are the general ones"),
+    )
+    name = models.CharField(_("name"), max_length=80, help_text=_("What people and the agent call it"))
+    enabled = models.BooleanField(_("enabled"), default=False, help_text=_("Off: nobody is answered there"))
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        related_name="+",
+        verbose_name=_("account"),
+        help_text=_("Whose sessions it writes in. Empty: an account that belongs to webhooks alone"),
+    )
+    agreed_at = models.DateTimeField(
+        _("agreed"),
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("When the person whose account it is said yes. Before that nobody is answered there"),
+    )
+    agent = models.CharField(_("agent"), max_length=64, default="main")
+    action = models.CharField(_("action"), max_length=8, choices=Action.choices, default=Action.AGENT)
+
+    token_digest = models.CharField(_("digest of the token"), max_length=64, blank=True, editable=False)
+    token_made_at = models.DateTimeField(_("token made"), null=True, blank=True, editable=False)
+    signature = models.CharField(_("signature"), max_length=8, choices=Signature.choices, blank=True, default=Signature.NONE)
+    signature_header = models.CharField(_("header of the signature"), max_length=80, blank=True, default="X-Hub-Signature-256")
+    sealed_secret = models.TextField(_("secret of the signature"), blank=True, editable=False)
+    delivery_header = models.CharField(
+        _("header of the delivery’s id"), max_length=80, blank=True, help_text=_("Example: X-GitHub-Delivery")
+    )
+
+    instructions = models.TextField(
+        _("instructions"),
+        blank=True,
+        help_text=_("Your own words to the agent, before what came. Nothing from outside gets in here"),
+    )
+    message_template = models.TextField(
+        _("what is told of the delivery"), blank=True, help_text=_("Example: {{payload.issue.title}}. Empty: the whole body")
+    )
+    session_key_template = models.CharField(
+        _("conversation"),
+        max_length=200,
+        blank=True,
+        help_text=_("Deliveries for which this gives the same go to the same one. Empty: a new one each time"),
+    )
+    allow_request_session_key = models.BooleanField(
+        _("callers may choose the conversation"), default=False, help_text=_("For “agent”, among those of webhooks")
+    )
+    model = models.CharField(_("model"), max_length=200, blank=True)
+    thinking = models.CharField(_("thinking level"), max_length=16, blank=True)
+    timeout_seconds = models.PositiveIntegerField(
+        _("time-out (s)"), null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(86_400)]
+    )
+    deliver = models.BooleanField(_("tell the result"), default=True, help_text=_("To the main session of the account"))
+    wake_mode = models.CharField(_("when it is told"), max_length=16, choices=WakeMode.choices, default=WakeMode.NOW)
+    allow_unsafe = models.BooleanField(
+        _("believe what comes"),
+        default=False,
+        help_text=_("What comes is given to the agent as if you had written it. Only for senders whose every word you trust"),
+    )
+    keep_bodies = models.BooleanField(_("keep bodies in the log"), default=False, help_text=_("The first 16 KB of each"))
+
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = _("webhook")
+        verbose_name_plural = _("webhooks")
+        ordering = ["slug"]
+
+    def __str__(self) -> str:
+        return f"/hooks/{self.slug}"
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether it may act for its account: a program's needs no yes, a person's does."""
+        return self.owner.is_service or self.agreed_at is not None
+
+    @property
+    def seen(self) -> str:
+        """Which version of it somebody looks at."""
+        return self.updated_at.isoformat()
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a caller has to prove anything at all; without it none is answered."""
+        return bool(self.token_digest or (self.signature and self.sealed_secret))

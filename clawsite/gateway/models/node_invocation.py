@@ -1,0 +1,71 @@
+"""What nodes were asked to do, and what came of it."""
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q, UniqueConstraint
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.gateway.models.device import MANAGES_ALL, Device
+
+if TYPE_CHECKING:
+    from clawsite.accounts.models import User
+
+
+class NodeInvocationQuerySet(models.QuerySet["NodeInvocation"]):
+    def for_user(self, user: "User") -> "NodeInvocationQuerySet":
+        return self if user.is_active and user.has_perm(MANAGES_ALL) else self.filter(owner=user)
+
+
+class NodeInvocation(models.Model):
+    """One command for one node. It is sent at most once: a process marks it as sent before it sends it, and nobody does again."""
+
+    class Status(models.TextChoices):
+        PENDING = "pending", _("Waiting")
+        SENT = "sent", _("Sent")
+        DONE = "done", _("Done")
+        FAILED = "failed", _("Failed")
+
+    ENTERED_FROM = {
+        Status.SENT: [Status.PENDING],
+        Status.DONE: [Status.SENT],
+        Status.FAILED: [Status.PENDING, Status.SENT],
+    }
+
+    id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", verbose_name=_("asked by"))
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, related_name="invocations", verbose_name=_("node"))
+    command = models.CharField(_("command"), max_length=200)
+    params_json = models.TextField(_("parameters"), blank=True, help_text=_("As they are sent to the node"))
+    request_hash = models.CharField(_("request hash"), max_length=64)
+    idempotency_key = models.CharField(_("idempotency key"), max_length=200)
+    timeout_ms = models.PositiveIntegerField(_("time-out in milliseconds"))
+    status = models.CharField(_("status"), max_length=16, choices=Status.choices, default=Status.PENDING)
+    result_json = models.TextField(_("result"), blank=True)
+    error_code = models.CharField(_("error"), max_length=64, blank=True)
+    error_message = models.CharField(_("error message"), max_length=1000, blank=True)
+    created_at = models.DateTimeField(_("asked"), default=timezone.now)
+    expires_at = models.DateTimeField(_("expires"))
+    sent_at = models.DateTimeField(_("sent"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+
+    objects = NodeInvocationQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("node invocation")
+        verbose_name_plural = _("node invocations")
+        constraints = [UniqueConstraint(fields=["owner", "idempotency_key"], name="one_invocation_per_key")]
+        indexes = [
+            models.Index(fields=["device", "status"], condition=Q(status__in=["pending", "sent"]), name="invocation_open"),
+            models.Index(fields=["-created_at"], name="invocation_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.command} · {self.get_status_display()}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in (self.Status.PENDING, self.Status.SENT)
