@@ -15,13 +15,16 @@ from clawsite.gateway.addressing import Id, IdempotencyKey, Key, address_of
 from clawsite.gateway.frames import complaint
 from clawsite.gateway.invocations import USUAL_PATIENCE, Patience, carry_out
 from clawsite.gateway.scopes import Scope
-from clawsite.infra.errors import ClawError
-from clawsite.infra.text import storable
+from clawsite.infra.errors import ClawError, InvalidRequest
+from clawsite.infra.http_body import understood
+from clawsite.infra.json_values import read_json
 from clawsite.routing.invocation import Invocation
 from sessions_app.invocations import Outcome
 from sessions_app.rule_words import NOT_OFFERED
 
 REFUSED = "tool_not_allowed"
+MOST_BYTES = 2 << 20
+MOST_VALUES = 20_000
 
 
 class InvokeBody(BaseModel):
@@ -58,21 +61,24 @@ async def invoke_tool(request: HttpRequest) -> JsonResponse:
     if request.method != "POST":
         return _error(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
     try:
-        sent = request.body  # before anything else looks for a form in it
         user = await caller(request, Scope.WRITE)
-        body = InvokeBody.model_validate(storable(orjson.loads(sent)))
+        body = await understood(request, MOST_BYTES, _read)
         args = {**body.args, "action": body.action} if body.action else body.args
         run_id = body.idempotency_key or f"invoke-{uuid4().hex}"
         to = address_of(body.session_key, body.session_id, body.agent_id)
         waits = (await runtime.running()).hub.run_waits
         return _answer(await carry_out(Invocation(user, body.tool, args, run_id, to), waits, body.timeout_ms), run_id)
-    except ValidationError as error:
-        return _error(400, "invalid_request", complaint(error))
     except orjson.JSONDecodeError:
         return _error(400, "invalid_request", "the body is not JSON")
     except ClawError as error:
-        headers = {"Retry-After": str(-(-error.retry_after_ms // 1000))} if error.retry_after_ms else {}
-        return _error(error.http_status, error.code.lower(), error.message, headers=headers)
+        return _error(error.http_status, error.code.lower(), error.message, headers=error.retry_headers)
+
+
+def _read(sent: bytes) -> InvokeBody:
+    try:
+        return InvokeBody.model_validate(read_json(sent, MOST_VALUES))
+    except ValidationError as error:
+        raise InvalidRequest(complaint(error)) from None
 
 
 def _answer(outcome: Outcome, run_id: str) -> JsonResponse:

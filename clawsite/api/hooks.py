@@ -1,0 +1,96 @@
+"""`POST /hooks/<path>`: deliveries of other programs to webhooks. OpenClaw's shapes for `wake` and `agent`.
+
+Who sends is proven by the webhook's own token or signature, never by an account's. Strangers are told the same, whether a webhook
+is unknown, off or not convinced.
+"""
+
+import asyncio
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from clawsite.accounts import throttle
+from clawsite.gateway import runtime
+from clawsite.gateway.hooks import deliver, log
+from clawsite.gateway.hooks.deliver import NotProven, Taken
+from clawsite.gateway.hooks.log import Came
+from clawsite.gateway.hooks.wishes import RunWish
+from clawsite.gateway.models import Hook
+from clawsite.gateway.run_waits import end_of_run
+from clawsite.infra import db
+from clawsite.infra.errors import ClawError
+from clawsite.infra.http_body import understood
+from sessions_app.models import Run
+
+MOST_BYTES = 256 << 10
+MOST_SECONDS = 30.0
+
+
+@csrf_exempt  # there is no cookie that could be abused: nothing here asks for one
+async def receive_hook(request: HttpRequest, path: str) -> HttpResponse:
+    """200 {ok, mode, eventOutcome} for words to the main session, 202 {ok, runId} for a run; otherwise {ok: false, error}, or text:
+
+    200 {ok, duplicate, runId} sent before   400 not JSON, or it says nothing, or a token in the address
+    401 no such webhook, or it is off, or not proven (text)   405 not POST   408 too slow   409 the same id with another body
+    413 too large
+    429 too many failures or runs   503 it would work later. 429 and 503 say with Retry-After when, if it is known.
+    """
+    if request.method != "POST":
+        return HttpResponse("Method Not Allowed", status=405, content_type="text/plain", headers={"Allow": "POST"})
+    if "token" in request.GET:
+        return _error(400, "a token does not belong into the address, where it is logged: send it as `Authorization: Bearer …`")
+    address = throttle.address_of(request)
+    try:
+        await db.read(log.refuse_guessers, address)
+        body = await understood(request, MOST_BYTES, bytes, MOST_SECONDS)
+        hook = await db.read(deliver.find_hook, path.rstrip("/"))
+    except ClawError as error:
+        return _refusal(error)
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    came = Came(hook.slug, address, body, headers, request.GET.dict())
+    try:
+        signed = await db.read(deliver.proven, hook, came)
+        wish = await db.read(deliver.wish_for, hook, came)
+        taken = await db.write(deliver.take, hook, came, signed, wish, alone=True)
+    except NotProven as error:
+        await db.write(log.refused, hook, came, status=401, words=error.message, alone=True)
+        return HttpResponse("Unauthorized", status=401, content_type="text/plain")
+    except ClawError as error:
+        await db.write(log.refused, hook, came, status=error.http_status, words=error.message, alone=True)
+        return _refusal(error)
+    return JsonResponse(await _answer(hook, taken, wish), status=200 if taken.duplicate or taken.mode else 202)
+
+
+async def _answer(hook: Hook, taken: Taken, wish: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = {"ok": True}
+    if taken.duplicate:
+        answer["duplicate"] = True
+    if taken.mode:
+        answer |= {"mode": taken.mode, "eventOutcome": taken.event}
+    if taken.run_id:
+        answer["runId"] = taken.run_id
+    if isinstance(wish, RunWish) and wish.wait_seconds and taken.run:
+        answer["completion"] = await _completion(taken, wish.wait_seconds)
+    return answer
+
+
+async def _completion(taken: Taken, seconds: float) -> dict[str, Any]:
+    """How the run ended; `timeout` when it has not by then, and goes on."""
+    waits = (await runtime.running()).hub.run_waits
+    try:
+        async with asyncio.timeout(seconds):
+            state = await end_of_run(waits, taken.owner, taken.run_id, taken.run or 0)
+    except TimeoutError:
+        return {"status": "timeout"}
+    if state.status == Run.Status.COMPLETED:
+        return {"status": "ok", "text": state.text}
+    return {"status": "aborted"} if state.status == Run.Status.ABORTED else {"status": "error", "error": state.error}
+
+
+def _refusal(error: ClawError) -> JsonResponse:
+    return _error(error.http_status, error.message, error.retry_headers)
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> JsonResponse:
+    return JsonResponse({"ok": False, "error": message}, status=status, headers=headers or {})

@@ -1,0 +1,114 @@
+"""`GET /metrics` for Prometheus: what the processes of this host have counted, and the state of the installation as its rows say.
+
+State is asked of the database with every look, so it is the same on every host and right after any crash. Counters are those of
+each process, with the label `process`. Never public: docs/metrics.md says who may look.
+"""
+
+import hmac
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from clawsite.accounts import tokens
+from clawsite.api.caller import identified
+from clawsite.api.problems import problem_of
+from clawsite.gateway import runtime
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import db
+from clawsite.infra.errors import ClawError, Forbidden
+from clawsite.infra.metrics import ThisHost
+from clawsite.infra.version import version
+from sessions_app import freezes, lanes, workers
+from sessions_app.models import Run
+from tools_app.models import Approval, Command
+
+RIGHTS = ("accounts.administer_gateway", "accounts.view_any_session")  # operators and auditors
+
+
+async def metrics(request: HttpRequest) -> HttpResponse:
+    """The figures as text."""
+    try:
+        if not _is_scraper(request):
+            who = await identified(request, Scope.READ, Scope.ADMIN)
+            if not await db.read(lambda: any(who.user.has_perm(right) for right in RIGHTS)):
+                raise Forbidden("figures of the installation are for operators and auditors")
+        process = (await runtime.running()).metrics_name
+        content = await db.read(_exposed, process)
+    except ClawError as error:
+        return problem_of(error, operation="GET /metrics")
+    return HttpResponse(content, content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})
+
+
+def _is_scraper(request: HttpRequest) -> bool:
+    """A program that may look by the operator's own setting, without an account."""
+    header = request.headers.get("Authorization", "")
+    if settings.METRICS_TOKEN and (secret := tokens.in_header(header)) is not None:
+        return hmac.compare_digest(secret.encode(), settings.METRICS_TOKEN.encode())
+    return settings.METRICS_LOOPBACK and not header and _is_from_this_host(request)
+
+
+def _is_from_this_host(request: HttpRequest) -> bool:
+    """Behind a proxy on this host everybody is: what a proxy passed on never counts as local."""
+    if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
+        return False
+    try:
+        return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False
+
+
+def _exposed(process: str) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(ThisHost(settings.HOME, process))
+    registry.register(Installation())
+    return generate_latest(registry)
+
+
+class Installation:
+    """Figures of the rows, the same whichever process is asked. Each is a look at an index or a small table."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge("info", "Always 1; the version is the label", {(version(),): 1}, "version")
+        try:
+            found = list(self._read())
+        except DatabaseError:
+            yield _gauge("database_up", "Whether the database answers", {(): 0})
+            return
+        yield _gauge("database_up", "Whether the database answers", {(): 1})
+        yield from found
+
+    def _read(self) -> Iterator[Metric]:
+        unfinished = dict(Run.objects.filter(status__in=Run.UNFINISHED).values_list("status").annotate(count=Count("pk")))
+        runs = {(status,): unfinished.get(status, 0) for status in map(str, Run.UNFINISHED)}
+        yield _gauge("runs", "Unfinished runs by status", runs, "status")
+        report = lanes.lane_report()
+        states = {(row["lane"], told): row[name] for row in report for told, name in _STATES.items()}
+        yield _gauge("lane_runs", "Unfinished runs of a lane", states, "lane", "state")
+        yield _gauge("lane_max", "How many runs of a lane may be running", {(row["lane"],): row["max"] for row in report}, "lane")
+        waits = {(row["lane"],): row["oldestWaitMs"] / 1000 for row in report}
+        yield _gauge("lane_oldest_wait_seconds", "How long the oldest queued run of a lane has waited", waits, "lane")
+        yield _gauge("workers", "Workers that have been heard of lately and take runs", {(): workers.living().count()})
+        pending = Approval.objects.filter(status=Approval.Status.PENDING).count()
+        yield _gauge("approvals_pending", "Questions about commands that wait for people", {(): pending})
+        running = Command.objects.filter(status=Command.Status.RUNNING).count()
+        yield _gauge("commands_running", "Commands that run now", {(): running})
+        yield _gauge("stops", "Stops by people that are in force", {(): len(list(freezes.active()))})
+
+
+_STATES = {"running": "running", "queued": "queued", "waiting": "parked"}
+
+
+def _gauge(name: str, words: str, values: Mapping[Any, float], *labels: str) -> Metric:
+    """`values` by the values of the labels."""
+    family = GaugeMetricFamily(f"clawsite_{name}", words, labels=labels)
+    for place, value in values.items():
+        family.add_metric(place, value)
+    return family
