@@ -7,12 +7,12 @@ import json
 import os
 import sys
 import uuid
-from typing import TextIO
+from typing import Any, TextIO
 
 from clawsite.cli import endpoint
 from clawsite.cli.command import CommandFailed
 from clawsite.cli.printing import AnswerPrinter
-from clawsite.client import Client, ConnectionLost, GatewayError
+from clawsite.client import Client, ConnectionLost, GatewayError, Unreachable
 
 HELP = "Send a message to an agent and watch its answer"
 EXAMPLES = """examples:
@@ -54,9 +54,7 @@ async def _converse(options: argparse.Namespace, text: str) -> int:
     run_id = str(uuid.uuid4())
     wishes = {"timeout": options.timeout} if options.timeout is not None else {}
     async with client:
-        reminder = asyncio.get_running_loop().call_later(
-            LONG_WAIT, printer.note, "· queued; no worker has taken it yet (claw status)"
-        )
+        reminder = asyncio.create_task(_explain_long_wait(client, key, run_id, printer))
         try:
             async for event in client.run(text, session_key=key, idempotency_key=run_id, **wishes):
                 if event.data.get("phase") != "accepted":
@@ -72,6 +70,31 @@ async def _converse(options: argparse.Namespace, text: str) -> int:
     elif printer.error:
         printer.note(f"claw: {printer.error}")
     return 1 if printer.error or printer.aborted else 0
+
+
+async def _explain_long_wait(client: Client, session_key: str, run_id: str, printer: AnswerPrinter) -> None:
+    await asyncio.sleep(LONG_WAIT)
+    try:
+        active = (await client.request("chat.history", {"sessionKey": session_key, "limit": 1}))["activeRun"]
+    except (GatewayError, ConnectionLost, TimeoutError, Unreachable):
+        return  # whoever follows the run says what is wrong
+    if active and active["runId"] == run_id:
+        return  # it has begun in this very moment
+    printer.note(f"· queued; {_what_is_before_it(active)}")
+
+
+def _what_is_before_it(active: dict[str, Any] | None) -> str:
+    if active is None:
+        return "no worker has taken it yet (claw status)"
+    match active["waitingFor"]:
+        case None:
+            return "the run before it in this session is still at work"
+        case "approval":
+            return "a command of the run before it in this session waits for an approval (claw approvals list)"
+        case "frozen":
+            return "the run before it in this session was stopped and waits to be resumed (claw panic --list)"
+        case reason:
+            return f"the run before it in this session waits: {reason}"
 
 
 def _lead_to_one_place(one: TextIO, other: TextIO) -> bool:

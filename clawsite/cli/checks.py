@@ -318,6 +318,17 @@ def check_sandbox(_settings: ModuleType) -> Finding:
     return Finding("sandbox", "ok", f"{found.level.word}: tried, and every attempt to get out failed")
 
 
+def check_webhooks(_settings: ModuleType) -> Finding:
+    """Those that act for people need their yes."""
+    from clawsite.gateway.models import Hook
+
+    on = list(Hook.objects.select_related("owner").filter(enabled=True).order_by("slug"))
+    if waiting := [f"{hook} ({hook.owner.get_username()})" for hook in on if not hook.is_agreed]:
+        todo = "They agree on their account page under “Webhooks”; or choose another account in the admin."
+        return Finding("webhooks", "warn", f"answer nobody, since their person has not agreed: {', '.join(waiting)}", todo)
+    return Finding("webhooks", "ok", f"{len(on)} switched on")
+
+
 def check_audit(settings: ModuleType) -> Finding:
     """The end of the chain only: `claw audit verify` walks all of it."""
     from clawsite.infra import audit_anchor, clock
@@ -345,4 +356,6 @@ BASIC: list[Callable[[ModuleType], Finding]] = [
     check_python, check_account, check_home, check_secrets, check_disk, check_debug, check_origins, check_proxies, check_static,
     check_server, check_gateway, check_redis, check_sqlite, check_sandbox,
 ]  # fmt: skip
-WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [check_people, check_worker, check_model, check_sources, check_audit]
+WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [
+    check_people, check_worker, check_model, check_sources, check_webhooks, check_audit,
+]  # fmt: skip

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from clawsite.client import Event
+from tools_app.hidden_letters import has_hidden
 
 SHORT = 100
 # Escape sequences could retitle, clear or answer for the reader's terminal, and a model repeats what a web page told it.
@@ -76,15 +77,22 @@ class AnswerPrinter:
         self._texts.append("")
 
     def _tool(self, data: dict[str, Any]) -> None:
-        if data["phase"] == "start":
-            self.end_line()
-            self.note(f"· {data['name']} {short(json.dumps(data.get('args', {}), ensure_ascii=False))}")
-        elif data["phase"] == "result" and data.get("isError"):
-            self.note(f"· {data['name']} failed: {short(result_text(data))}")
+        match data["phase"]:
+            case "start":
+                self.end_line()
+                self.note(f"· {data['name']} {_arguments(data)}")
+            case "waiting":
+                self.end_line()
+                asked = f"claw approvals show {data['approval']['id'][:8]}"
+                self.note(f"· {data['name']} waits for an approval ({asked}): {_arguments(data)}")
+            case "decided":
+                self.note(f"· {data['name']}: {decided_words(data['approval'])}")
+            case "result" if data.get("isError"):
+                self.note(f"· {data['name']} failed: {short(result_text(data))}")
 
     def _lifecycle(self, data: dict[str, Any]) -> None:
         match data["phase"]:
-            case "waiting":
+            case "waiting" if data.get("reason") != "approval":  # its tool call has said so, and which one it is
                 self.note(f"· waiting: {data.get('reason', '')}")
             case "retry":
                 self.note(f"· {data.get('kind', 'failure')}; trying again in {data.get('delayMs', 0) / 1000:g} s")
@@ -162,9 +170,14 @@ def _what(event: Event) -> str:
         return "message stored"
     head = str(data.get("phase") or data.get("change") or "")
     if event.stream == "tool":
-        detail = json.dumps(data.get("args", {}), ensure_ascii=False) if head == "start" else result_text(data)
-        failed = "failed: " if data.get("isError") else ""
-        return f"{head} {data.get('name', '')} {failed}{short(detail, 200)}".rstrip()
+        match head:
+            case "start" | "waiting":
+                detail = _arguments(data, 200)
+            case "decided":
+                detail = decided_words(data["approval"])
+            case _:
+                detail = ("failed: " if data.get("isError") else "") + short(result_text(data), 200)
+        return f"{head} {data.get('name', '')} {detail}".rstrip()
     facts = {
         name: value
         for name, value in data.items()
@@ -179,7 +192,16 @@ def harmless(text: str) -> str:
 
 def visible(text: str) -> str:
     """For what somebody decides about: whatever would not be seen, or would turn the line around, is spelled out."""
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else f"⟨U+{ord(letter):04X}⟩" for letter in text)
+    return "".join(letter if letter in "\n\t" or _is_seen(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
+
+
+def visible_line(text: str) -> str:
+    """The same for what has one line: a line break in it could pretend to be the next thing we say."""
+    return "".join(letter if _is_seen(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
+
+
+def _is_seen(letter: str) -> bool:
+    return letter.isprintable() and not has_hidden(letter)
 
 
 def message_text(message: dict[str, Any]) -> str:
@@ -187,8 +209,19 @@ def message_text(message: dict[str, Any]) -> str:
 
 
 def result_text(data: dict[str, Any]) -> str:
-    content = (data.get("result") or data.get("partialResult") or {}).get("content", [])
+    """Of a result, or of what there is of it so far."""
+    content = data["result"].get("content", []) if data.get("result") else [{"text": data.get("partialResult") or ""}]
     return " ".join(block.get("text", "") for block in content if isinstance(block, dict))
+
+
+def decided_words(approval: dict[str, Any]) -> str:
+    """What became of a question, for who follows the run."""
+    who = f"{approval['status']} by {approval['by']}" if approval.get("by") else approval["status"]
+    return f"{who}: {short(approval['reason'])}" if approval.get("reason") else who
+
+
+def _arguments(data: dict[str, Any], most: int = SHORT) -> str:
+    return short(json.dumps(data.get("args", {}), ensure_ascii=False), most)
 
 
 def short(text: str, most: int = SHORT) -> str:

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     if options.workers < 1:
         raise CommandFailed("--workers must be at least 1.", code=2)
     settings = read_settings()
-    logs.configure("serve", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
+    logs.configure("serve", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
     with (
         hold(settings.HOME / "serve.lock"),
         listen(settings.HOST, settings.PORT) as listener,

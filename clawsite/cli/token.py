@@ -1,6 +1,7 @@
 """`claw token`: access tokens for people's own programs, made on the host. Works on the database itself."""
 
 import argparse
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ HELP = "Make, list and revoke a person's access tokens"
 EXAMPLES = """examples:
   claw token create --user ada --name laptop                          may read and chat, for 90 days
   claw token create --user ada --name dashboard --scope operator.read --days 7
+  claw token create --user ada --name ci --allow-tools read,group:web   runs started with it use no other tools
   claw token list --user ada
   claw token revoke --user ada 3f9c21aa                               by its prefix, as `list` shows it
 
@@ -30,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument(
         "--scope", action="append", metavar="SCOPE", help="may be repeated (default operator.read and operator.write)"
     )
+    create.add_argument("--allow-tools", action="append", default=[], metavar="LIST", help="only these: read,group:web,sessions_*")
+    create.add_argument("--deny-tools", action="append", default=[], metavar="LIST", help="not these, whatever else allows them")
     create.add_argument("--days", type=int, default=90, metavar="N", help="until it expires (default 90)")
     actions.add_parser("list", help="show those there are, without their secrets")
     revoke = actions.add_parser("revoke", help="end one at once")
@@ -57,22 +61,37 @@ def _create(user: "User", options: argparse.Namespace) -> None:
     from clawsite.accounts.groups import READ, WRITE
 
     expires = clock.now() + timedelta(days=options.days)
-    token, secret = tokens.issue_token(user, options.name, options.scope or [READ, WRITE], expires)
+    allow, deny = _entries(options.allow_tools), _entries(options.deny_tools)
+    scopes = options.scope or [READ, WRITE]
+    token, secret = tokens.issue_token(user, options.name, scopes, expires, allow_tools=allow, deny_tools=deny)
     allowed = ", ".join(token.scopes) or "nothing: the account is in no group that may"
     print(f"{secret}\nKeep it now, it is not shown again. It allows {allowed}, until {token.expires_at:%Y-%m-%d}.")
 
 
+def _entries(lists: list[str]) -> list[str]:
+    """Separated by commas or blanks. One that nothing is called by now is told, and matches nothing."""
+    from tools_app.policy_checks import split_entries
+    from tools_app.policy_vocabulary import is_known_tool
+
+    entries = split_entries(" ".join(lists))
+    for entry in entries:
+        if not entry.endswith("*") and not is_known_tool(entry):
+            print(f"note: no tool, group or plugin is called {entry!r} now", file=sys.stderr)
+    return entries
+
+
 def _list(user: "User", options: argparse.Namespace) -> None:
-    for token in user.access_tokens.order_by("created_at"):
-        state = (
-            "revoked"
-            if token.revoked_at
-            else "expired"
-            if token.expires_at <= clock.now()
-            else f"until {token.expires_at:%Y-%m-%d}"
-        )
+    for token in user.access_tokens.select_related("made_with").order_by("created_at"):
+        if token.revoked_at:
+            state = "revoked"
+        elif token.expires_at <= clock.now():
+            state = "expired"
+        else:
+            state = "ended" if token.has_ended else f"until {token.expires_at:%Y-%m-%d}"
+        first = f"  made with {token.made_with.prefix}" if token.made_with else ""
         used = f"used {token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never used"
-        print(f"{token.prefix}  {token.name}  {state}  {used}  {' '.join(token.scopes)}")
+        tools = "".join(f"  {name} {','.join(entries)}" for name, entries in token.tools.items())
+        print(f"{token.prefix}  {token.name}  {state}  {used}  {' '.join(token.scopes)}{tools}{first}")
 
 
 def _revoke(user: "User", options: argparse.Namespace) -> None:

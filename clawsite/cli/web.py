@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clawsite.cli import address, trouble
 from clawsite.cli.command import CommandFailed, read_settings
 from clawsite.cli.prepared import notice_restore, require_migrated
-from clawsite.infra import logs, process
+from clawsite.infra import logs, process, tracing
 
 if TYPE_CHECKING:
     import uvicorn
@@ -32,6 +32,11 @@ SIGTERM drains: no new connections, open sockets are told, and it ends within CL
 
 LARGEST_FRAME = 26_214_400 + 1024  # the protocol's limit; the margin lets the gateway itself say that a frame is too large
 
+# A client that vanished without a word is noticed by the pong that does not come: within 40 s.
+PING_SECONDS = PONG_SECONDS = 20.0
+# Where bytes wait for it in the system, closing waits for them too, for a quarter of an hour or for ever; this ends it.
+UNREAD_MS = 60_000
+
 FAREWELL_SECONDS = 3.0  # of the drain time, for the application to tell its sockets; requests in flight have the rest
 
 
@@ -46,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     process.end_with_parent()
     settings = read_settings()
-    logs.configure("web", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
+    logs.configure("web", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
     host, port = options.host or settings.HOST, options.port or settings.PORT
     listener = _listener(host, port, options.fd)
     from django.utils.module_loading import import_string
@@ -55,7 +60,10 @@ def run(options: argparse.Namespace) -> int:
     require_migrated(settings)
     notice_restore(settings)
     supervised = options.ready_fd is not None  # `serve` has noted the address itself
-    with contextlib.nullcontext() if supervised else address.note(settings.HOME, listener, give_way=True):
+    with (
+        tracing.running("web"),
+        contextlib.nullcontext() if supervised else address.note(settings.HOME, listener, give_way=True),
+    ):
         if options.server == "daphne":
             listener.close()  # it has shown that the port is free; daphne wants to open its own
             _serve_daphne(application, host, port)
@@ -76,11 +84,14 @@ def _listener(host: str, port: int, descriptor: int | None) -> socket.socket:
 def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleType, ready_fd: int | None) -> None:
     import uvicorn
 
+    _give_up_on_unread(listener)
     config = uvicorn.Config(
         application,
         loop="uvloop",
         ws="websockets-sansio",
         ws_max_size=LARGEST_FRAME,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PONG_SECONDS,
         ws_per_message_deflate=False,  # token frames are small, and compressing them once per socket undoes encoding them once
         lifespan="on",
         log_config=None,
@@ -91,6 +102,12 @@ def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleTy
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again once it has drained
     _server(config, ready_fd).run(sockets=[listener])
+
+
+def _give_up_on_unread(listener: socket.socket, milliseconds: int = UNREAD_MS) -> None:
+    """Connections of this listener are cut when what was sent is neither confirmed nor taken for so long. Linux only."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
 
 def _server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.Server":

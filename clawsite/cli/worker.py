@@ -4,7 +4,7 @@ import argparse
 
 from clawsite.cli.command import CommandFailed, load_django, read_settings
 from clawsite.cli.prepared import require_migrated
-from clawsite.infra import logs, process
+from clawsite.infra import logs, process, tracing
 
 HELP = "Run one worker process: claims queued runs and works on them (any number on PostgreSQL + Redis)"
 EXAMPLES = """examples:
@@ -24,12 +24,13 @@ def run(options: argparse.Namespace) -> int:
         raise CommandFailed("--concurrency must be at least 1.", code=2)
     process.end_with_parent()
     settings = read_settings()
-    logs.configure("worker", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
+    logs.configure("worker", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
     load_django()
     require_migrated(settings)
     import uvloop
 
     from agents.worker import run_worker
 
-    uvloop.run(run_worker(concurrency=options.concurrency or settings.WORKER_CONCURRENCY))
+    with tracing.running("worker"):
+        uvloop.run(run_worker(concurrency=options.concurrency or settings.WORKER_CONCURRENCY))
     return 0

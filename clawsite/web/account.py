@@ -1,11 +1,11 @@
-"""One's own account: profile, password, tokens for programs, signed-in browsers.
+"""One's own account: profile, password, tokens for programs, signed-in browsers. Devices are in `web.account_devices`,
+webhooks in `web.account_hooks`.
 
 One page of several forms; each is sent to its own address and comes back to its section. Language and colours are changed
 in `web.preferences`. What somebody else's account has is not found here: every query starts from the person who asks.
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -14,10 +14,7 @@ from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
-from django.utils import timezone
-from django.utils.timesince import timesince
+from django.shortcuts import get_object_or_404, render
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
@@ -28,18 +25,14 @@ from clawsite.accounts import browsers, throttle, tokens, user_agents
 from clawsite.accounts.models import AccessToken, BrowserSession, User
 from clawsite.infra import audit
 from clawsite.infra.errors import Unavailable
-from clawsite.web.account_forms import SCOPE_WORDS, NewPasswordForm, NewTokenForm, ProfileForm
-from clawsite.web.addresses import client_address
+from clawsite.web.account_devices import devices_of
+from clawsite.web.account_forms import NewPasswordForm, NewTokenForm, ProfileForm
+from clawsite.web.account_hooks import hooks_of
+from clawsite.web.account_terms import SignedInRequest, ago, back_to, scopes_in_words
 from clawsite.web.entry import waiting_time
 
 FORM_USED = "form_used"
 ENDED_SHOWN = 10
-
-
-class SignedInRequest(HttpRequest):
-    """What `login_required` leaves."""
-
-    user: User
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +73,7 @@ def change_profile(request: SignedInRequest) -> HttpResponse:
             "account.changed", subject=("account", request.user.pk), name=request.user.username, fields=sorted(form.changed_data)
         )
     messages.success(request, _("Saved."))
-    return _back("profile")
+    return back_to("profile")
 
 
 @sensitive_post_parameters()
@@ -88,7 +81,7 @@ def change_profile(request: SignedInRequest) -> HttpResponse:
 @login_required
 def change_password(request: SignedInRequest) -> HttpResponse:
     """Needs the old one, so an unattended browser is not enough; guessing it is slowed like signing in."""
-    address, name = client_address(request), request.user.get_username()
+    address, name = throttle.address_of(request), request.user.get_username()
     try:
         throttle.admit(address, name)
     except Unavailable as wait:
@@ -107,7 +100,7 @@ def change_password(request: SignedInRequest) -> HttpResponse:
         ended = browsers.keep_only(request, request.user)
     told = ngettext("%d other browser was signed out.", "%d other browsers were signed out.", ended) % ended
     messages.success(request, " ".join([_("Your password is changed."), *([told] if ended else [])]))
-    return _back("password")
+    return back_to("password")
 
 
 @never_cache
@@ -121,10 +114,10 @@ def make_token(request: SignedInRequest) -> HttpResponse:
     chosen = form.cleaned_data
     if request.session.get(FORM_USED) == chosen["form_id"]:
         messages.info(request, _("That token was made already. Its secret is shown only once."))
-        return _back("tokens")
+        return back_to("tokens")
     made, secret = tokens.issue_token(request.user, chosen["name"], chosen["scopes"], form.expires_at())
     request.session[FORM_USED] = chosen["form_id"]
-    return render(request, "account/token_issued.html", {"token": made, "secret": secret, "may": _may(made)})
+    return render(request, "account/token_issued.html", {"token": made, "secret": secret, "may": scopes_in_words(made.scopes)})
 
 
 @require_POST
@@ -133,7 +126,7 @@ def revoke(request: SignedInRequest, pk: int) -> HttpResponse:
     token = get_object_or_404(request.user.access_tokens, pk=pk)
     tokens.revoke_token(token)
     messages.success(request, _("“%s” is revoked. What used it is cut off.") % token.name)
-    return _back("tokens")
+    return back_to("tokens")
 
 
 @require_POST
@@ -142,7 +135,7 @@ def sign_out_browser(request: SignedInRequest, pk: int) -> HttpResponse:
     if not browsers.sign_out(request.user, pk):
         raise Http404
     messages.success(request, _("That browser is signed out."))
-    return _back("browsers")
+    return back_to("browsers")
 
 
 @require_POST
@@ -151,42 +144,27 @@ def sign_out_others(request: SignedInRequest) -> HttpResponse:
     ended = browsers.keep_only(request, request.user)
     told = ngettext("%d other browser was signed out.", "%d other browsers were signed out.", ended) % ended
     messages.success(request, told if ended else _("No other browser was signed in."))
-    return _back("browsers")
-
-
-def _back(section: str) -> HttpResponse:
-    return redirect(f"{reverse('account')}#{section}")
+    return back_to("browsers")
 
 
 def _page(request: SignedInRequest, *, status: int = 0, password_wait: str = "", **bound: forms.BaseForm) -> HttpResponse:
     """The page with all its forms; `bound` are those that came back with something wrong."""
-    user, now = request.user, timezone.now()
-    made = list(user.access_tokens.order_by("-created_at"))
-    valid = [token for token in made if token.revoked_at is None and token.expires_at > now]
+    user = request.user
+    made = list(user.access_tokens.select_related("made_with").order_by("-created_at"))
+    valid = [token for token in made if not token.has_ended]
     context: dict[str, Any] = {
         "profile": bound.get("profile") or ProfileForm(instance=user),
         "password": bound.get("password") or NewPasswordForm(user),
         "password_wait": password_wait,
         "token": bound.get("token") or NewTokenForm(user),
-        "tokens": [TokenRow(token, _may(token), _ago(token.last_used_at)) for token in valid],
+        "tokens": [TokenRow(token, scopes_in_words(token.scopes), ago(token.last_used_at)) for token in valid],
         "ended_tokens": [token for token in made if token not in valid][:ENDED_SHOWN],
         "browsers": [_browser_row(row, request) for row in browsers.browsers_of(user)],
         "groups": user.groups.order_by("name"),
+        **devices_of(user),
+        **hooks_of(user),
     }
     return render(request, "account/page.html", context, status=status or (400 if bound else 200))
-
-
-def _may(token: AccessToken) -> list[str]:
-    return [str(words) for scope, words in SCOPE_WORDS.items() if scope in token.scopes]
-
-
-def _ago(moment: datetime | None) -> str:
-    """Such as "3 hours ago"; empty for never."""
-    if moment is None:
-        return ""
-    if timezone.now() - moment < timedelta(minutes=2):
-        return _("just now")
-    return _("%s ago") % timesince(moment, depth=1)
 
 
 def _browser_row(row: BrowserSession, request: HttpRequest) -> BrowserRow:
@@ -196,6 +174,6 @@ def _browser_row(row: BrowserSession, request: HttpRequest) -> BrowserRow:
         name=user_agents.browser_of(agent) or _("A browser we do not know"),
         system=user_agents.system_of(agent),
         handheld=user_agents.is_handheld(agent),
-        seen=_ago(row.last_seen_at),
+        seen=ago(row.last_seen_at),
         is_this=row.session_id == request.session.session_key,
     )

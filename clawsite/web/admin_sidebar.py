@@ -41,16 +41,19 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
             ("approvals", "front_hand"),
             ("tools_app.execrule", "gavel"),
             ("tools_app.grant", "verified_user"),
-            ("tools_app.approval", "how_to_reg"),
             ("tools_app.command", "terminal"),
         ),
     ),
+    (_("Webhooks"), (("gateway.hook", "webhook"), ("gateway.hookdelivery", "move_to_inbox"))),
     (
         _("People and access"),
         (
             ("accounts.user", "person"),
             ("auth.group", "group"),
             ("accounts.accesstoken", "key"),
+            ("gateway.device", "devices"),
+            ("gateway.pairingrequest", "phonelink_setup"),
+            ("gateway.nodeinvocation", "settings_remote"),
             ("accounts.failedsignins", "gpp_maybe"),
             ("accounts.knownaddress", "pin_drop"),
         ),
@@ -60,7 +63,6 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
         (
             ("infra.auditentry", "verified_user"),
             ("stops", "emergency_home"),
-            ("sessions_app.freeze", "front_hand"),
             ("sessions_app.worker", "memory"),
             ("sessions_app.lane", "alt_route"),
             ("admin.logentry", "edit_note"),
@@ -73,8 +75,12 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
 PAGES = {
     "policies": (_("Which tools, and why"), "tools_app.view_toolpolicy"),
     "stops": (_("Stop and resume"), "accounts.administer_gateway"),
-    "approvals": (_("Questions that wait"), "tools_app.view_approval"),
+    "approvals": (_("Approvals"), "tools_app.view_approval"),
 }
+# A thing has one entry: its page, which links to the table behind it, or the table for who may only look at that.
+TABLES = {"stops": "sessions_app.freeze", "approvals": "tools_app.approval"}
+# A table that operators may not look at, and the page that tells them why and what to do: they would look for it in vain.
+TOLD_WHY_NOT = {"infra.auditentry": "audit"}
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
@@ -88,15 +94,20 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
     if label in PAGES:
         page_name, permission = PAGES[label]
-        may = request.user.has_perm(permission)
-        return {"title": page_name, "icon": icon, "link": reverse(label), "active": False} if may else None
+        if request.user.has_perm(permission):
+            return {"title": page_name, "icon": icon, "link": reverse(label), "active": False}
+        if label not in TABLES:
+            return None
+        label = TABLES[label]
     app, model_name = label.split(".")
     try:
         link = reverse(f"admin:{app}_{model_name}_changelist")
     except NoReverseMatch:  # a table that is not in the admin
         return None
     model = apps.get_model(label)
-    if not admin.site.get_model_admin(model).has_view_or_change_permission(request):
-        return None
     name = capfirst(str(model._meta.verbose_name_plural))
+    if not admin.site.get_model_admin(model).has_view_or_change_permission(request):
+        if label not in TOLD_WHY_NOT or not request.user.has_perm("accounts.administer_gateway"):
+            return None
+        link = reverse(TOLD_WHY_NOT[label])
     return {"title": name, "icon": icon, "link": link, "active": request.path.startswith(link)}

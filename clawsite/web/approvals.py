@@ -7,6 +7,7 @@ from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from clawsite.infra import clock
 from clawsite.infra.errors import NotFound
 from clawsite.web.approvals_access import APPROVE, LOOK_AT_RULES, READ_ALONG, ApprovalRequest, for_people
 from clawsite.web.approvals_card import card, cards, read
@@ -16,6 +17,7 @@ from clawsite.web.approvals_words import FOR
 from tools_app.execution import approvals
 from tools_app.models import Approval
 
+MENUS = ("for", "always")
 MOST_SHOWN = 4 * PER_PAGE  # cards that one open page asks about; answered ones stay on it for a while
 
 
@@ -27,6 +29,8 @@ def queue(request: ApprovalRequest) -> HttpResponse:
     found = filters.apply(waiting)
     total = found.count()
     rows = read(page_of(found, filters.page))
+    wanted = request.GET.get("let", "")
+    offer = offer_for(request.user, wanted)
     context = {
         **for_cards(request),
         "cards": cards(request.user, rows),
@@ -37,7 +41,8 @@ def queue(request: ApprovalRequest) -> HttpResponse:
         "earlier": filters.query(page=filters.page - 1) if filters.page > 1 else None,
         "later": filters.query(page=filters.page + 1) if filters.page * PER_PAGE < total else None,
         "query": filters.query(),
-        "offer": offer_for(request.user, request.GET.get("let", "")),
+        "offer": offer,
+        "may_ask_already": wanted if wanted and offer is None else "",
         "sees_all": request.user.has_perm(APPROVE) or request.user.has_perm(READ_ALONG),
     }
     return render(request, "approvals/page.html", context)
@@ -53,7 +58,7 @@ def live(request: ApprovalRequest) -> HttpResponse:
     answered = shown.keys() - {row.pk for row in rows}
     rows += read(Approval.objects.for_user(request.user).filter(pk__in=answered)) if answered else []
     changed = [each for each in cards(request.user, rows) if shown.get(each.approval.pk) != each.stamp]
-    context = {**for_cards(request), "cards": changed, "query": filters.query()}
+    context = {**for_cards(request), "cards": changed, "query": filters.query(), "solo": request.GET.get("solo") == "1"}
     return render(request, "approvals/_list.html", context)
 
 
@@ -62,8 +67,11 @@ def live(request: ApprovalRequest) -> HttpResponse:
 def count(request: ApprovalRequest) -> HttpResponse:
     """How many wait, for the badge; and the newest of them, so that a notification can say who asks."""
     waiting = pending(request.user)
-    newest = waiting.order_by("-created_at").values("id", "agent", "requester__username").first()
-    told = {"id": str(newest["id"]), "agent": newest["agent"], "person": newest["requester__username"]} if newest else None
+    newest = waiting.order_by("-created_at").values("id", "agent", "requester__username", "created_at").first()
+    if newest is None:
+        return JsonResponse({"count": 0, "newest": None})
+    who = {"agent": newest["agent"], "person": newest["requester__username"]}
+    told = {"id": str(newest["id"]), "askedAt": clock.to_ms(newest["created_at"]), **who}
     return JsonResponse({"count": waiting.count(), "newest": told})
 
 
@@ -79,6 +87,16 @@ def one(request: ApprovalRequest, pk: UUID) -> HttpResponse:
 def in_chat(request: ApprovalRequest, pk: UUID) -> HttpResponse:
     """The same for the conversation it belongs to."""
     return render(request, "approvals/_chat.html", {**for_cards(request), "card": card(request.user, find(request, pk))})
+
+
+@for_people()
+@require_safe
+def menu(request: ApprovalRequest, pk: UUID, which: str) -> HttpResponse:
+    """One of the longer answers to a question of a list, as it is opened. Without a script they are on the question's own page."""
+    shown = card(request.user, find(request, pk))
+    if which not in MENUS or not shown.is_open or shown.why_not or f"allow-{which}" not in shown.may:
+        raise Http404
+    return render(request, f"approvals/_menu_{which}.html", {**for_cards(request), "card": shown})
 
 
 def find(request: ApprovalRequest, pk: UUID) -> Approval:

@@ -108,7 +108,8 @@ def _done(request: ApprovalRequest, pk: UUID, act: Callable[[], str]) -> HttpRes
     if request.htmx:
         shown = replace(card(request.user, find(request, pk)), problem=problem)
         template = "approvals/_chat.html" if request.POST.get("shape") == "chat" else "approvals/_card.html"
-        return render(request, template, {**for_cards(request), "card": shown}, status=status)
+        solo = request.htmx.current_url_abs_path == reverse("approval", args=[pk])  # its own page keeps showing all of it
+        return render(request, template, {**for_cards(request), "card": shown, "solo": solo}, status=status)
     if problem:
         shown = replace(card(request.user, find(request, pk)), problem=problem)
         return render(request, "approvals/one.html", {**for_cards(request), "card": shown}, status=status)

@@ -1,5 +1,5 @@
 """A question as a card shows it. Everything about the command comes from the stored plan and the gate's analysis; the agent's own
-words are kept apart from it. Reads what a whole page needs at once, so fifty cards cost as many queries as one.
+words are kept apart from it. Reads what a whole page needs at once, so 25 cards cost as many queries as one.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,10 +14,24 @@ from django.utils.translation import gettext as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from clawsite.web.approvals_words import DID, ENDED, TONE, level_words, outcome_words, span, touches, wish_words
-from clawsite.web.visible_text import command_html, seen
+from clawsite.web.approvals_words import (
+    BADGE,
+    ENDED,
+    REASONS,
+    TONE,
+    alarms,
+    did_words,
+    level_words,
+    outcome_words,
+    span,
+    touches,
+    wish_words,
+)
+from clawsite.web.gate_words import reason_words
+from clawsite.web.visible_text import command_html, quoted, seen
 from sessions_app.models import Session, SessionMember
-from tools_app.execution import approvals
+from tools_app.execution import approval_clock, approvals
+from tools_app.execution.admission import granted_with
 from tools_app.models import Approval, ApprovalVote, Command
 
 SHORT_LINE = 80
@@ -84,8 +98,13 @@ class Card:
         return seen(first if first == line else f"{first}…")
 
     @property
-    def reasons(self) -> list[SafeString]:
-        return [seen(each["words"]) for each in self.approval.shown["reasons"]]
+    def reasons(self) -> list[dict[str, str | SafeString]]:
+        return [reason_words(each["code"], each["words"]) for each in self.approval.shown["reasons"]]
+
+    @property
+    def more_reasons(self) -> int:
+        """How many are only in the fold, where the facts are folded."""
+        return max(len(self.approval.shown["reasons"]) - 2, 0)
 
     @property
     def cwd(self) -> SafeString:
@@ -97,8 +116,15 @@ class Card:
         return touches(self.plan, shown["writes"], shown.get("touches", []))
 
     @property
+    def alarms(self) -> list[str]:
+        """What must be seen also where the facts are folded."""
+        shown = self.approval.shown
+        found = alarms(self.plan, shown["writes"], shown.get("touches", []))
+        return found + [each["name"] for each in self.programs if each["distrust"]]
+
+    @property
     def why(self) -> SafeString:
-        return seen(self.approval.why)
+        return quoted(self.approval.why)
 
     @property
     def why_is_cut(self) -> bool:
@@ -134,7 +160,7 @@ class Card:
 
     @property
     def is_urgent(self) -> bool:
-        return self.is_open and approvals.expires_soon(self.approval, clock.now())
+        return self.is_open and approval_clock.expires_soon(self.approval, clock.now())
 
     @property
     def agreed(self) -> list[dict[str, Any]]:
@@ -145,23 +171,28 @@ class Card:
         return TONE[self.approval.status]
 
     @property
-    def decided_ms(self) -> int | None:
-        return clock.to_ms(self.approval.decided_at) if self.approval.decided_at else None
+    def badge(self) -> str:
+        return str(BADGE[self.approval.status])
+
+    @property
+    def reason(self) -> str:
+        return str(REASONS.get(self.approval.reason, self.approval.reason))
 
     @property
     def ended(self) -> str:
         """Who decided and what, in one sentence without a time."""
         approval = self.approval
-        if approval.decided_by is None or approval.status == Approval.Status.VOID:
+        if approval.decided_by is None:
             return str(ENDED[approval.status])
-        did = DID.get(approval.decision, approval.decision)
-        return _("%(who)s %(did)s") % {"who": approval.decided_by.get_full_name(), "did": did}
+        did = did_words(approval.decision, granted_with(approval).get("granted"))
+        words = _("%(who)s %(did)s") % {"who": approval.decided_by.get_full_name(), "did": did}
+        return _("%(decided)s; it became void before it began") % {"decided": words} if approval.status == "void" else words
 
 
 def read(found: Any) -> list[Approval]:
     """The rows of a query with what a card needs of others."""
     votes = Prefetch("votes", ApprovalVote.objects.select_related("user").order_by("at"))
-    return list(found.select_related("session", "requester", "decided_by").prefetch_related(votes))
+    return list(found.select_related("session", "requester", "decided_by").prefetch_related(votes, "grants"))
 
 
 def cards(user: User, rows: Sequence[Approval]) -> list[Card]:
@@ -193,8 +224,13 @@ def card(user: User, row: Approval) -> Card:
 def _chat(user: User, row: Approval, readable: Collection[UUID]) -> Chat:
     if row.session is None or row.session_id not in readable:
         return Chat()  # the title is of somebody's words too
-    key = row.session.key_for(user.pk)
-    return Chat(row.session.label or row.session.title or key, f"{reverse('chat')}#{key}")
+    return chat_of(user, row.session)
+
+
+def chat_of(user: User, session: Session) -> Chat:
+    """For somebody who may read it."""
+    key = session.key_for(user.pk)
+    return Chat(session.label or session.title or key, f"{reverse('chat')}#{key}")
 
 
 def _writable(user: User, rows: Sequence[Approval]) -> set[UUID]:
@@ -208,7 +244,7 @@ def _started(rows: Sequence[Approval]) -> dict[tuple[int | None, str], Command]:
     runs = {row.run_id for row in rows if row.run_id and row.status == Approval.Status.USED}
     if not runs:
         return {}
-    columns = ("run_id", "call_id", "status", "exit_code")
+    columns = ("run_id", "call_id", "status", "exit_code", "background", "started_at", "ended_at")
     return {(each.run_id, each.call_id): each for each in Command.objects.filter(run__in=runs).only(*columns)}
 
 

@@ -1,5 +1,6 @@
 """Grants: what may run without a question, from whom it is, how long it lasts, and the button that takes it back."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -10,14 +11,19 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from clawsite.infra import clock
+from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError, NotFound
 from clawsite.web.approvals_access import ADD_GRANT, APPROVE, CHANGE_GRANT, LOOK_AT_GRANTS, ApprovalRequest, for_people
-from clawsite.web.approvals_queue import PER_PAGE
-from clawsite.web.approvals_words import span, where_words
+from clawsite.web.approvals_card import Chat, chat_of
+from clawsite.web.approvals_words import where_words
 from clawsite.web.visible_text import seen
+from sessions_app.admission_words import lasting
+from sessions_app.models import Session
 from tools_app.execution import grants
+from tools_app.execution.admission import told_grant
 from tools_app.models import Grant
+
+PER_PAGE = 50
 
 
 @for_people(APPROVE, LOOK_AT_GRANTS)
@@ -32,8 +38,9 @@ def listing(request: ApprovalRequest) -> HttpResponse:
         found = found.filter(Q(entries__icontains=program) | Q(line__icontains=program))
     start = (int(page) - 1) * PER_PAGE
     rows = list(found.select_related("owner", "revoked_by").order_by("-created_at", "-id")[start : start + PER_PAGE + 1])
+    chats = _chats(request.user, rows)
     context = {
-        "grants": [_shown(row) for row in rows[:PER_PAGE]],
+        "grants": [_shown(row, chats.get(row.subject)) for row in rows[:PER_PAGE]],
         "past": past,
         "program": program,
         "page": int(page),
@@ -58,20 +65,29 @@ def revoke(request: ApprovalRequest, pk: int) -> HttpResponse:
     return redirect("grants")
 
 
-def _shown(grant: Grant) -> dict[str, Any]:
+def _chats(user: User, rows: Sequence[Grant]) -> dict[str, Chat]:
+    """By session id, the chats that grants are for and this person may read."""
+    wanted = {row.subject for row in rows if row.scope == Grant.Scope.SESSION}
+    found = Session.objects.for_user(user).filter(pk__in=wanted) if wanted else []
+    return {str(session.pk): chat_of(user, session) for session in found}
+
+
+def _shown(grant: Grant, chat: Chat | None) -> dict[str, Any]:
     entries = [
         {"pattern": seen(each["pattern"]), "shape": None if each.get("shape") is None else seen(" ".join(each["shape"]))}
         for each in grant.entries
     ]
-    left = span((grant.expires_at - clock.now()).total_seconds()) if grant.expires_at else ""
     return {
         "row": grant,
         "entries": entries,
         "line": seen(grant.line),
         "where": where_words(grant),
+        "chat": chat,
+        "lasts": lasting(told_grant(grant)["seconds"] or 0) if grant.approval_id else "",
+        "given_uses": told_grant(grant)["uses"],
         "directory": seen(grant.subject) if grant.scope == Grant.Scope.DIRECTORY else "",
-        "left": left,
         "ended": _ended(grant),
+        "ended_at": grant.revoked_at or (grant.last_used_at if grant.uses_left == 0 else grant.expires_at),
     }
 
 

@@ -9,19 +9,15 @@ from django.views.decorators.http import require_safe
 from clawsite.infra import clock
 from clawsite.web.approvals_access import ApprovalRequest, for_people
 from clawsite.web.approvals_card import cards, read
-from clawsite.web.approvals_queue import PER_PAGE, Filters
+from clawsite.web.approvals_queue import Filters
+from clawsite.web.approvals_words import BADGE
 from clawsite.web.figures import moment
 from tools_app.models import Approval
 
 Status = Approval.Status
-DECIDED = (
-    ("", _("all")),
-    ("allowed", _("approved")),
-    ("denied", _("denied")),
-    ("expired", _("expired")),
-    ("void", _("void")),
-)
+PER_PAGE = 50
 MEANING = {"allowed": [Status.APPROVED, Status.USED], "denied": [Status.DENIED], "expired": [Status.EXPIRED], "void": [Status.VOID]}
+DECIDED = (("", _("all")), *((value, BADGE[meant[0]]) for value, meant in MEANING.items()))
 
 
 @for_people()

@@ -12,7 +12,7 @@ from clawsite.accounts.models import User
 from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet
 
-PER_PAGE = 50
+PER_PAGE = 25  # cards, each with all there is to decide by: more of them take longer to draw than anybody reads
 LONGEST = 200
 
 

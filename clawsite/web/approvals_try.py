@@ -1,5 +1,9 @@
-"""“Try a command”: what the gate says about a line, with rules that one chooses. Nothing runs, nothing is stored."""
+"""“Try a command”: what would become of a line, with rules and isolation that one chooses and the agent's grants of this moment.
 
+Nothing runs, nothing is stored. Grants of a single chat do not count: the line is tried in none.
+"""
+
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,15 +16,19 @@ from django.views.decorators.http import require_http_methods
 from agents.models import Agent
 from agents.workspace import place_of
 from clawsite.web.approvals_access import APPROVE, LOOK_AT_RULES, ApprovalRequest, for_people
+from clawsite.web.gate_words import reason_words
 from clawsite.web.visible_text import command_html, seen
 from tools_app.execution.environment import SEARCH
-from tools_app.execution.gate import AllowEntry, GateRules, Judgement, Place, analyse, judge
+from tools_app.execution.gate import Place, analyse
 from tools_app.execution.rules import rules_for
+from tools_app.execution.sandbox import available
+from tools_app.execution.trial import Trial, try_out
 from tools_app.models import ExecRule
 
 LONGEST_LINE = 20_000  # a little more than the gate takes, so that it can say so itself
 MOST_ENTRIES = 200
 VERDICT = {"allow": _("It would run"), "ask": _("Somebody would be asked"), "deny": _("It would be refused")}
+LEVELS = {str(value): words for value, words in ExecRule.Level.choices}
 TONE = {"allow": "good", "ask": "warn", "deny": "bad"}
 
 
@@ -35,22 +43,29 @@ def try_command(request: ApprovalRequest) -> HttpResponse:
     security, ask = given.get("security", rules.security), given.get("ask", rules.ask)
     if security not in ExecRule.Security.values or ask not in ExecRule.Ask.values:
         security, ask = rules.security, rules.ask
-    typed = given.get("allow", "").split("\n")
-    entries = tuple(AllowEntry(each.strip()) for each in typed if each.strip())[:MOST_ENTRIES]
+    listed = [each.strip() for each in given.get("allow", "").split("\n") if each.strip()][:MOST_ENTRIES]
+    here = str(int(available().level))
+    level = given.get("level", here)
+    if level not in LEVELS:
+        level = here
     context: dict[str, Any] = {
         "line": line,
         "agent": agent,
         "security": security,
         "ask": ask,
-        "allow": "\n".join(entry.pattern for entry in entries),
+        "allow": "\n".join(listed),
+        "level": level,
+        "levels": [(value, words, value == here) for value, words in LEVELS.items()],
         "securities": ExecRule.Security.choices,
         "asks": ExecRule.Ask.choices,
         "agents": list(Agent.objects.order_by("slug").values_list("slug", flat=True)),
         "rules": rules,
     }
     if line.strip():
-        analysis = async_to_sync(analyse)(line, _place(request, agent))
-        context |= _told(judge(analysis, GateRules(cast("Any", security), cast("Any", ask), entries)), line)
+        place = _place(request, agent)
+        analysis = async_to_sync(analyse)(line, place)
+        supposed = replace(rules, security=cast("Any", security), ask=cast("Any", ask))
+        context |= _told(try_out(analysis, place, supposed, agent=agent, level=int(level), listed=listed), line)
     return render(request, "approvals/_verdict.html" if request.htmx else "approvals/try.html", context)
 
 
@@ -61,14 +76,16 @@ def _place(request: ApprovalRequest, slug: str) -> Place:
     return Place(workspace, (workspace,), tuple(Path(each) for each in SEARCH))
 
 
-def _told(judgement: Judgement, line: str) -> dict[str, Any]:
+def _told(trial: Trial, line: str) -> dict[str, Any]:
+    judgement = trial.judgement
     analysis = judgement.analysis
     parts = [{"begin": each.begin, "end": each.end, "kind": each.kind, "note": each.note} for each in analysis.parts]
     return {
         "verdict": VERDICT[judgement.effect],
         "effect": judgement.effect,
         "tone": TONE[judgement.effect],
-        "reasons": [{"code": each.code, "words": seen(each.words)} for each in judgement.reasons],
+        "reasons": [reason_words(each.code, each.words) for each in judgement.reasons],
+        "because": [{"pk": grant.pk, "what": seen(str(grant)), "by": grant.owner} for grant in trial.because],
         "command": command_html(line, parts),
         "programs": [{"name": seen(each.name), "realpath": seen(each.realpath)} for each in analysis.executables],
         "writes": [seen(each) for each in analysis.writes],

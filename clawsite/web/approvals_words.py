@@ -1,14 +1,18 @@
 """Approvals in the reader's language: what was decided, what a command may touch, how long something lasts."""
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils.functional import Promise
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from clawsite.infra import clock
+from clawsite.web.figures import duration
 from clawsite.web.visible_text import seen
+from sessions_app.admission_words import extent_words
 from tools_app.models import Approval, Command, Grant
 
 Words = str | Promise
@@ -16,17 +20,35 @@ Words = str | Promise
 # What a person did, behind their name; and what became of it without one.
 DID: dict[str, Words] = {
     "allow-once": gettext_lazy("approved it once"),
-    "allow-for": gettext_lazy("approved it for a while"),
-    "allow-always": gettext_lazy("allowed it for good"),
+    "allow-for": gettext_lazy("approved it"),
+    "allow-always": gettext_lazy("allowed it always"),
     "deny": gettext_lazy("denied it"),
     "drop": gettext_lazy("dropped it"),
 }
 ENDED: dict[str, Words] = {
     "expired": gettext_lazy("Nobody answered in time"),
-    "void": gettext_lazy("It is void"),
+    "void": gettext_lazy("Nobody answered before it became void"),
     "approved": gettext_lazy("It was approved"),
     "denied": gettext_lazy("It was denied"),
     "used": gettext_lazy("It was started"),
+}
+# The word on its badge, and in the filter of the history: what was decided. What came of it is the outcome.
+BADGE: dict[str, Words] = {
+    "pending": gettext_lazy("Waiting"),
+    "approved": gettext_lazy("Approved"),
+    "used": gettext_lazy("Approved"),
+    "denied": gettext_lazy("Denied"),
+    "expired": gettext_lazy("Expired"),
+    "void": gettext_lazy("Void"),
+}
+# Reasons that the program gives itself, as stored; what people wrote is shown as they wrote it.
+REASONS: dict[str, Words] = {
+    "nobody answered in time": gettext_lazy("nobody answered in time"),
+    "whoever asked for it does not want it any more": gettext_lazy("whoever asked for it does not want it any more"),
+    "the run was stopped (rpc)": gettext_lazy("the run was stopped in the chat"),
+    "the run was stopped (stop)": gettext_lazy("the run was stopped in the chat"),
+    "the run was stopped (session-reset)": gettext_lazy("the conversation was reset"),
+    "the run was stopped (session-delete)": gettext_lazy("the conversation was deleted"),
 }
 TONE = {"approved": "good", "used": "good", "denied": "bad", "expired": "warn", "void": "", "pending": "busy"}
 ACCESS: dict[str, Words] = {
@@ -90,18 +112,30 @@ def touches(plan: dict[str, Any], writes: list[str], hints: list[str]) -> list[d
     return found
 
 
+def alarms(plan: dict[str, Any], writes: list[str], hints: list[str]) -> list[str]:
+    """What of it is worth a look before one says yes, in a few words each."""
+    found = [_("Network")] if plan["network"] else []
+    if plan["background"]:
+        found.append(_("In the background"))
+    found += [str(HINTS.get(hint, hint)) for hint in hints]
+    if len(writes) == 1:
+        found.append(format_html("{} {}", _("Writes to"), seen(writes[0])))
+    elif writes:
+        found.append(ngettext("Writes to %(count)d place", "Writes to %(count)d places", len(writes)) % {"count": len(writes)})
+    return found
+
+
+def did_words(decision: str, granted: Mapping[str, Any] | None) -> str:
+    """What a person did, behind their name, with how long, how often and where it counts from then on."""
+    did = str(DID.get(decision, decision))
+    if not granted:
+        return did
+    return f"{did} ({extent_words(granted)})" if decision == Approval.Decision.ALWAYS else f"{did} {extent_words(granted)}"
+
+
 def wish_words(wish: dict[str, Any]) -> str:
     """What one of two people said yes to."""
-    words = str(DID.get(wish.get("decision", ""), ""))
-    if seconds := wish.get("seconds"):
-        words += f" ({span(seconds)})"
-    if uses := wish.get("uses"):
-        words += f" ({uses_words(uses)})"
-    return words
-
-
-def uses_words(uses: int) -> str:
-    return ngettext("%(count)d time", "%(count)d times", uses) % {"count": uses}
+    return did_words(wish.get("decision", ""), wish if "scope" in wish else None)
 
 
 def where_words(grant: Grant) -> str:
@@ -120,11 +154,22 @@ def where_words(grant: Grant) -> str:
 def outcome_words(approval: Approval, command: Command | None) -> str:
     """What became of it after the answer."""
     if command is not None:
-        if command.status == Command.Status.EXITED and command.exit_code is not None:
-            return _("exit code %(code)d") % {"code": command.exit_code}
-        return str(command.get_status_display())
+        return command_words(command)
     if approval.status == Approval.Status.APPROVED:
         return ""  # its run goes on in a moment
     if approval.used_at and clock.now() - approval.used_at < BEGINS_WITHIN:
         return ""
     return _("not started")
+
+
+def command_words(command: Command) -> str:
+    """How a started command stands: its end with code and duration, or that it still runs."""
+    if command.status == Command.Status.RUNNING:
+        return _("runs in the background") if command.background else _("is running")
+    how = str(command.get_status_display())
+    if command.status == Command.Status.EXITED and command.exit_code is not None:
+        how = _("exit code %(code)d") % {"code": command.exit_code}
+    if command.ended_at is None:
+        return how
+    took = (command.ended_at - command.started_at) // dt.timedelta(milliseconds=1)
+    return f"{how}, {duration(took)}"

@@ -11,6 +11,8 @@ class HashedAssets(CompressedManifestStaticFilesStorage):  # type: ignore[misc] 
     """Also rewrites the imports of our ES modules: a cached module must never load another version's neighbour."""
 
     support_js_module_import_aggregation = True
+    # Each settles one step of a chain of imports. From chat.js to words.js there are six; Django gives up after five.
+    max_post_process_passes = 12
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]

@@ -9,6 +9,7 @@ from functools import wraps
 from typing import cast
 from uuid import UUID
 
+from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
@@ -19,6 +20,7 @@ from django.views.decorators.http import require_POST, require_safe
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError, Forbidden, InvalidRequest
+from clawsite.infra.http_body import BodyTooLarge, arrive
 from sessions_app import attachments
 from sessions_app.file_kinds import size_words
 
@@ -51,17 +53,23 @@ def _error(code: str, message: str, status: int) -> JsonResponse:
 @csrf_exempt  # checked by `_upload`, once it is clear that the form is worth reading: the check itself reads all of it
 @never_cache
 @require_POST
+async def upload(request: HttpRequest) -> HttpResponseBase:
+    """Keep a file (multipart field `file`) until a message brings it; after a day without one it is deleted.
+
+    Nothing of it is read before it is known who sends it.
+    """
+    if (await request.auser()).is_authenticated:
+        try:
+            await arrive(request, attachments.LARGEST + FORM_BYTES)
+        except BodyTooLarge as error:
+            words = _("The file is larger than %s, the most that can be attached.") % size_words(attachments.LARGEST)
+            return _error(error.code, words, error.http_status)
+        except ClawError as error:
+            return _error(error.code, error.message, error.http_status)
+    return await sync_to_async(_upload)(request)
+
+
 @_answers_errors
-def upload(request: HttpRequest) -> HttpResponseBase:
-    """Keep a file (multipart field `file`) until a message brings it; after a day without one it is deleted."""
-    length = request.META.get("CONTENT_LENGTH") or ""
-    if length.isdigit() and int(length) > attachments.LARGEST + FORM_BYTES:
-        raise attachments.TooLarge(
-            _("The file is larger than %s, the most that can be attached.") % size_words(attachments.LARGEST)
-        )
-    return _upload(request)
-
-
 @csrf_protect
 def _upload(request: HttpRequest) -> HttpResponse:
     user = cast(User, request.user)

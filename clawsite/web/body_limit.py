@@ -1,28 +1,24 @@
-"""How much a request may bring. Django keeps the whole body on disk before a view or a sign-in check sees it: this comes before."""
+"""How much a form may bring. Django keeps the whole body before a view or a sign-in check sees it: this comes before.
 
-from collections.abc import Awaitable, Callable, Mapping
+Bodies of programs and files are not kept before it is known who sends them: infra.http_body.
+"""
+
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
 
-from clawsite.web.attachments import FORM_BYTES
-from sessions_app.attachments import LARGEST
-
-Message = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+from clawsite.infra.http_body import BodyTooLarge, Message, Receive, Send, announced
 
 FORMS = 2 << 20  # bytes: the admin's longest forms have a tenth of it
-LARGER = {"/attachments/": LARGEST + FORM_BYTES}
 
 
 async def within_limit(
     app: Callable[[dict[str, Any], Receive, Send], Awaitable[None]], scope: dict[str, Any], receive: Receive, send: Send
 ) -> None:
-    """Let the application answer, unless the body is longer than its path may have: then it is 413, as early as it is known."""
-    limit = LARGER.get(scope["path"], FORMS)
-    if _announced(scope) > limit:
-        await _refuse(send, limit)
+    """Let the application answer, unless the body is longer than a form may be: then it is 413, as early as it is known."""
+    if (announced(scope) or 0) > FORMS:
+        await _refuse(send)
         return
     came = 0
     refused = begun = False
@@ -31,7 +27,7 @@ async def within_limit(
         nonlocal came, refused
         message = await receive()
         came += len(message.get("body", b""))
-        if came <= limit:
+        if came <= FORMS:
             return message
         refused = True
         return {"type": "http.disconnect"}  # Django lets go of what it has kept
@@ -43,16 +39,12 @@ async def within_limit(
 
     await app(scope, counted, noted)
     if refused and not begun:
-        await _refuse(send, limit)
+        await _refuse(send)
 
 
-def _announced(scope: Message) -> int:
-    length = dict(scope["headers"]).get(b"content-length", b"")
-    return int(length) if length.isdigit() else 0
-
-
-async def _refuse(send: Send, limit: int) -> None:
-    error = {"code": "INVALID_REQUEST", "message": f"the request is longer than {limit >> 20} MB, the most that is taken here"}
+async def _refuse(send: Send) -> None:
+    refusal = BodyTooLarge(FORMS)
+    told = {"error": {"code": refusal.code, "message": refusal.message}}
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": orjson.dumps({"error": error})})
+    await send({"type": "http.response.start", "status": refusal.http_status, "headers": headers})
+    await send({"type": "http.response.body", "body": orjson.dumps(told)})

@@ -23,7 +23,7 @@ from clawsite.web.figures import count, duration, money
 from clawsite.web.run_terms import COLOURS, STATUS_WORDS, reason_words
 from clawsite.web.stops import shown_stops
 from sessions_app import lanes, operation_reports
-from sessions_app.models import Run
+from sessions_app.models import Freeze, Run
 from sessions_app.operation_reports import Usage, Used, WorkerState
 
 DAYS = 30
@@ -88,15 +88,25 @@ def now(user: User) -> dict[str, Any]:
     lane_rows = lanes.lane_report()
     workers = operation_reports.worker_states()
     words = user.has_perm(READ_ALONG)
+    stopped = shown_stops(user)
     return {
         "at": _("As of %s") % date_format(timezone.localtime(), "H:i:s"),
-        "stopped": shown_stops(user),
-        "tiles": _tiles(lane_rows, workers),
+        "stopped": stopped,
+        "tiles": [_health(any(stop["scope"] == Freeze.Scope.ALL for stop in stopped)), *_tiles(lane_rows, workers)],
         "lanes": [_lane(row) for row in lane_rows],
         "workers": [_worker(state) for state in workers],
         "failed": [_failed(run, words) for run in operation_reports.failed_runs(LISTED)],
         "slow": [_slow(run) for run in operation_reports.slow_runs(LISTED)],
     }
+
+
+def _health(stopped: bool) -> dict[str, str]:
+    """Whether a message sent now would be answered. While people have stopped everything, it would not."""
+    if lacks := health.missing():
+        return _tile("health", _("Health"), _("not ready"), " ".join(lacks), "bad")
+    if stopped:
+        return _tile("health", _("Health"), _("stopped"), _("by somebody; nothing goes on until it is resumed"), "bad")
+    return _tile("health", _("Health"), _("ready"), version(), "good")
 
 
 def _tiles(lane_rows: list[dict[str, Any]], workers: list[WorkerState]) -> list[dict[str, str]]:
@@ -105,12 +115,8 @@ def _tiles(lane_rows: list[dict[str, Any]], workers: list[WorkerState]) -> list[
     late = any(row["late"] for row in lane_rows)
     alive = [each for each in workers if each.state != "silent"]
     silent = len(workers) - len(alive)
-    lacks = health.missing()
     online = runtime.online()
     return [
-        _tile(
-            "health", _("Health"), _("not ready") if lacks else _("ready"), " ".join(lacks) or version(), "bad" if lacks else "good"
-        ),
         _tile(
             "running",
             _("Running"),

@@ -25,7 +25,7 @@ from clawsite.accounts import announce, first_admin, throttle
 from clawsite.accounts.models import User
 from clawsite.infra.errors import Conflict, NotFound, Unavailable
 from clawsite.web import preferences
-from clawsite.web.addresses import client_address, inside
+from clawsite.web.addresses import inside
 
 FIRST_ADMIN_KEY = "first_admin_digest"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -66,7 +66,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         if request.user.is_authenticated:
             return redirect(wanted)
         return _sign_in_page(request, SignInForm(request), wanted)
-    address, name = client_address(request), request.POST.get("username", "")
+    address, name = throttle.address_of(request), request.POST.get("username", "")
     try:
         throttle.admit(address, name)
     except Unavailable as wait:

@@ -1,10 +1,17 @@
-"""The page for a fault of ours. It asks neither database nor session, because one of them may be the fault."""
+"""The pages for what cannot be answered.
+
+The one for a fault of ours asks neither database nor session, because one of them may be the fault. The others have the
+menu of whoever asked, and give back the connection that this took: Django renders them on threads outside of the request,
+where nothing else would, and a dozen such threads would empty PostgreSQL's pool (16) for good.
+"""
 
 from contextlib import suppress
 
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
+from django.views import defaults
 
 from clawsite.web.preferences import PAPER, theme_in_cookie
 
@@ -16,3 +23,21 @@ def server_error(request: HttpRequest) -> HttpResponse:
     with suppress(Exception):  # such as static files that were never collected; the first fault is in the log already
         page = render_to_string("500.html", {"theme": theme_in_cookie(request), "paper": PAPER})
     return HttpResponseServerError(page)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _given_back(defaults.bad_request(request, exception))
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _given_back(defaults.permission_denied(request, exception))
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _given_back(defaults.page_not_found(request, exception))
+
+
+def _given_back(page: HttpResponse) -> HttpResponse:
+    if not connection.in_atomic_block:
+        connection.close()
+    return page

@@ -18,7 +18,7 @@ def duration(ms: int | None) -> str:
     if seconds < 0.05:
         return _("%s s") % "< 0.1"
     if seconds < 9.95:
-        return _("%s s") % localize(round(seconds, 1))
+        return _("%s s") % localize(round(seconds, 1)).removesuffix(".0")
     if seconds < 60:
         return _("%s s") % round(seconds)
     if seconds < 3600:

@@ -24,6 +24,7 @@ from sessions_app import run_reports
 from sessions_app.admin_display import decision
 from sessions_app.models import ToolCall
 from sessions_app.rule_words import NOT_OFFERED
+from sessions_app.verdicts import ADMISSION
 from tools_app import policies
 from tools_app.authorize import EXEC
 from tools_app.policy.chain import Verdict, evaluate
@@ -80,7 +81,7 @@ def _look(request: PolicyRequest, run_pk: int) -> run_reports.Look | None:
 
 
 def _why(row: ToolCall, steps: Any) -> str:
-    if row.refused_by in (NOT_OFFERED, EXEC):
+    if row.refused_by in (NOT_OFFERED, EXEC) or ADMISSION in row.verdict:
         return capfirst(decision(row))
     return why_words(next((step for step in steps if step.effect == "deny"), None))
 

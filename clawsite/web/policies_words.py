@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from sessions_app.rule_words import rule_words
-from tools_app.policy.chain import OWNER_GATE, Step
+from tools_app.policy.chain import KEY, OWNER_GATE, Step
 from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
 
 Words = str | Promise
@@ -43,8 +43,12 @@ SHORT: dict[str, Words] = {
 }
 
 
+# Of some runs only, so the table of the policy has no column for it.
+KEY_WORDS = gettext_lazy("Access token")
+
+
 def layer_words(layer: str) -> str:
-    return str(LAYER_WORDS.get(layer, layer))
+    return str(KEY_WORDS if layer == KEY else LAYER_WORDS.get(layer, layer))
 
 
 def place_words(row: RuleRow) -> str:

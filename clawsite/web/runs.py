@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import NotFound
+from clawsite.infra.tracing import trace_id
 from clawsite.infra.version import version
 from clawsite.web.figures import count, duration, money, shown_run
 from clawsite.web.run_terms import CALL_WORDS, COLOURS, EFFECT_WORDS, STATUS_WORDS, reason_words
@@ -129,18 +130,20 @@ def _figures(report: dict[str, Any]) -> list[tuple[Any, str, Any]]:
     """Name, value and a remark, in the order of the page."""
     row, times = report["run"], report["timings"]
     usage = row["usage"]
+    waits_for = reason_words(row["reason"]) if row["status"] == Run.Status.WAITING else ""  # else it says how the run ended
     return [
         (_("Total"), duration(times["totalMs"]), ""),
         (_("Queued"), duration(times["queuedMs"]), ""),
         (_("First words"), duration(times["firstWordMs"]), _("after it was sent")),
         (_("Model"), duration(times["modelMs"]), row["model"] or ""),
         (_("Tools"), duration(times["toolsMs"]), _("calls: %d") % len(report["toolCalls"])),
-        *([(_("Waited"), duration(times["waitingMs"]), reason_words(row["reason"]))] if times["waitingMs"] else []),
+        *([(_("Waited"), duration(times["waitingMs"]), waits_for)] if times["waitingMs"] else []),
         (
             _("Tokens"),
             count(usage["input"] + usage["output"]),
             _("%(input)s in, %(output)s out") % {k: count(usage[k]) for k in ("input", "output")},
         ),
         (_("Cost"), money(usage["costUsd"]), ""),
+        *([(_("Trace"), "", trace_id(row["traceparent"]))] if row["traceparent"] else []),
         (_("Attempts"), count(report["attempts"]), _("rescued: %d") % row["rescues"] if row["rescues"] else ""),
     ]

@@ -8,8 +8,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -49,7 +47,7 @@ def stop(request: HttpRequest) -> HttpResponse:
         messages.error(request, refused.message)
     else:
         told = _("%(what)s is stopped.") if created else _("%(what)s was stopped already.")
-        messages.success(request, told % {"what": named(made)})
+        messages.warning(request, told % {"what": named(made)})  # done as wished, and yet no good news: nothing goes on
     return _back(request)
 
 
@@ -74,14 +72,14 @@ def shown_stops(user: User, found: list[Freeze] | None = None) -> list[dict[str,
 
 
 def _shown(stop: Freeze, *, may: bool) -> dict[str, Any]:
-    since = date_format(timezone.localtime(stop.at), "SHORT_DATETIME_FORMAT")
-    told = {"what": named(stop), "who": stop.by_name, "when": since, "why": stop.reason}
+    told = {"what": named(stop), "who": stop.by_name, "why": stop.reason}
     return {
         "id": stop.pk,
         "scope": stop.scope,
         "subject": stop.subject,
         "what": named(stop),
-        "words": _("%(what)s is stopped, by %(who)s, since %(when)s: %(why)s") % told,
+        "words": _("%(what)s was stopped by %(who)s: %(why)s") % told,
+        "at": stop.at,
         "resume": _("Resume…"),
         "href": f"{reverse('stops')}#stop-{stop.pk}" if may else "",
     }

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy
 from tools_app.hidden_letters import IN_NAME
 
 PLAIN = re.compile(r"[ -~]*")
+INLINE_CODE = re.compile(r"`([^`\n]+)`")
 BREAK = '<span class="newline">\n</span>'  # its arrow is drawn by the stylesheet
 TAB = '<span class="tab">\t</span>'
 UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
@@ -40,6 +41,13 @@ def seen(text: str) -> SafeString:
     if PLAIN.fullmatch(text):
         return mark_safe(escape(text))  # noqa: S308  # escaped
     return mark_safe("".join(run if kind == "break" else _shown(kind, run) for kind, run in _runs(text)))  # noqa: S308  # each escaped
+
+
+def quoted(text: str) -> SafeString:
+    """The same for an agent's words, in which `code` looks like code. Nothing else of its marks counts."""
+    pieces = INLINE_CODE.split(text)  # what stands between two backticks is every second one
+    shown = (f"<code>{seen(piece)}</code>" if number % 2 else seen(piece) for number, piece in enumerate(pieces))
+    return mark_safe("".join(shown))  # noqa: S308  # each escaped
 
 
 def command_html(line: str, parts: Sequence[Mapping[str, Any]]) -> SafeString:

@@ -10,6 +10,9 @@ document.addEventListener("keydown", (event) => {
   search.focus();
 });
 
+/* The menu is longer than most screens: where one is should be in sight. */
+document.querySelector("#admin-nav [aria-current=page]")?.scrollIntoView({ block: "nearest" });
+
 /* The filters lie above the page, so what opens from a field of theirs has to be inside them. Django reads this when it is ready. */
 for (const field of document.querySelectorAll("#changelist-filter select")) field.dataset.dropdownParent = "#changelist-filter";
 

@@ -28,7 +28,7 @@ export function startAgentChoice(app) {
     const choice = copyOf("agent-choice");
     choice.dataset.agent = id;
     put(choice.querySelector(".name"), name);
-    put(choice.querySelector(".model"), model);
+    put(choice.querySelector(".model"), model?.primary);
     return choice;
   }
 }

@@ -4,12 +4,15 @@
  * What an open question looks like is made by the server, for the one who reads. An answered one is a line, made here.
  */
 
-import { count, timeAgo } from "./approvals_clock.js";
+import { momentOf } from "./ages.js";
+import { count } from "./approvals_clock.js";
 import { holdBack } from "./approvals_reading.js";
+import { extentWords } from "./grant_words.js";
 import { everySecond } from "./painter.js";
 import { fill } from "./words.js";
 
 const AGAIN_MS = 5000;
+const ROOMY = matchMedia("(min-width: 40rem)"); // elsewhere the command and the answers fill the screen, and the rest is folded
 
 export class ApprovalBox {
   constructor({ words, holder }) {
@@ -17,7 +20,7 @@ export class ApprovalBox {
     holder.addEventListener("submit", (event) => this.#send(event));
   }
 
-  /** @param {{id, status, decision?, by?, reason?, decidedAt?}} approval as the history or an event tells it */
+  /** @param {{id, status, decision?, by?, reason?, decidedAt?, granted?}} approval as the history or an event tells it */
   show(approval) {
     this.approval = { ...this.approval, ...approval };
     this.holder.hidden = false;
@@ -56,6 +59,8 @@ export class ApprovalBox {
     if (!told) return this.#later();
     const focused = this.holder.contains(document.activeElement);
     const question = document.adoptNode(told);
+    const folded = question.querySelector(".facts-fold");
+    if (folded) folded.open = this.holder.querySelector(".facts-fold")?.open ?? ROOMY.matches;
     this.holder.replaceChildren(question);
     this.approval.status = question.dataset.status;
     holdBack(question);
@@ -84,26 +89,25 @@ export class ApprovalBox {
   }
 }
 
-function ended({ status, decision, by, reason, decidedAt }, words) {
-  const did = by && status !== "void" ? words[`did${decision.replace(/(?:^|-)(\w)/g, (_, letter) => letter.toUpperCase())}`] : "";
+function ended({ status, decision, by, reason, decidedAt, granted }, words) {
+  const did = by ? words[`did${decision.replace(/(?:^|-)(\w)/g, (_, letter) => letter.toUpperCase())}`] : "";
   const element = line("");
   const what = document.createElement("strong");
-  what.textContent = did ? fill(did, by) : (words[`ended${status[0].toUpperCase()}${status.slice(1)}`] ?? status);
+  what.textContent = did ? [fill(did, by), extentOf(decision, granted, words)].filter(Boolean).join(" ") : (words[`ended${status[0].toUpperCase()}${status.slice(1)}`] ?? status);
   element.classList.add("ended", { denied: "bad", expired: "warn", void: "warn" }[status] ?? "good");
   element.append(what);
-  if (decidedAt) {
-    const time = document.createElement("time");
-    time.dateTime = new Date(decidedAt).toISOString();
-    time.title = new Date(decidedAt).toLocaleString(document.documentElement.lang || undefined);
-    time.textContent = timeAgo(Date.now() - decidedAt);
-    element.append(" ", time);
-  }
+  if (decidedAt) element.append(" ", momentOf(decidedAt));
   if (reason) {
     const said = document.createElement("q");
     said.textContent = reason;
     element.append(" ", said);
   }
   return element;
+}
+
+function extentOf(decision, granted, words) {
+  const extent = extentWords(granted, words);
+  return extent && decision === "allow-always" ? `(${extent})` : extent;
 }
 
 function line(text) {

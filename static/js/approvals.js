@@ -5,6 +5,7 @@
  * stays; nothing moves under a pointer, because what is new is younger and comes last.
  */
 
+import "./ages.js";
 import { canNotify, switchNotices, wantsNotices } from "./approvals_badge.js";
 import { count, startClock } from "./approvals_clock.js";
 import { startKeys } from "./approvals_keys.js";
@@ -111,7 +112,7 @@ function start() {
     const nothing = at("nothing");
     if (nothing) nothing.hidden = list.children.length > 0;
     const total = document.querySelector("#queue-count [data-total]");
-    if (total && Number(list.dataset.page) === 1 && open < 50 && !at("later")) {
+    if (total && Number(list.dataset.page) === 1 && !at("later")) {
       total.textContent = String(open);
       total.nextSibling.textContent = ` ${open === 1 ? words.oneWaits : words.manyWait} `;
     }
@@ -128,7 +129,7 @@ function isBusy(question) {
 let answering = null;
 
 function noteFocus({ detail }) {
-  answering = detail.elt.closest(".question")?.id ?? null;
+  answering = detail.elt.matches("form") ? (detail.elt.closest(".question")?.id ?? null) : null;
 }
 
 /** The card that was answered by the keyboard is another element now; the focus stays at its place. */

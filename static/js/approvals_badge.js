@@ -8,7 +8,7 @@ const WANTED = "clawsite-notify-approvals"; // in this browser
 const PREFIX = /^\(\d+\+?\) /;
 
 const badge = document.querySelector("[data-open-questions]");
-let known = null; // the newest question that was waiting when we last looked
+let latest = null; // when the newest question that we know of was asked
 let waiting = Number(badge?.querySelector(".number").textContent.replace(/\D/g, "") ?? 0);
 
 async function look({ told }) {
@@ -16,9 +16,10 @@ async function look({ told }) {
   const answer = await fetch(badge.dataset.address, { headers: { Accept: "application/json" } }).catch(() => null);
   if (!answer?.ok || answer.redirected) return;
   const now = await answer.json();
-  const isNew = known !== null && now.newest && now.newest.id !== known && now.count >= waiting;
+  const asked = now.newest?.askedAt ?? 0;
+  const isNew = latest !== null && asked > latest; // and not only what is left once the newest was answered
   waiting = now.count;
-  known = now.newest?.id ?? "";
+  latest = Math.max(latest ?? 0, asked);
   draw();
   if (isNew && document.hidden) notify(now.newest);
 }

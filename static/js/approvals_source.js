@@ -17,9 +17,10 @@ let calm = null;
 let timer = null;
 let started = false;
 
-/** Call `listener({live, told})` now and whenever there may be something new; `told`: the gateway said so. */
+/** Call `listener({live, told})` whenever there may be something new, the socket's coming and going too; `told`: the gateway said so. */
 export function onQuestions(listener) {
   listeners.add(listener);
+  if (isLive) listener({ live: true, told: false }); // the socket was ready before this part of the page
   start();
 }
 

@@ -4,6 +4,8 @@
  * A page that nobody looks at does not ask. After a failure it asks less often, and says that what it shows is old.
  */
 
+import { momentOf } from "./ages.js";
+
 const EVERY_MS = 4000;
 const LONGEST_MS = 60_000;
 const USED_EVERY_MS = 60_000; // the last thirty days: counting them takes the server longer, and they change slowly
@@ -82,11 +84,11 @@ function stops(banner, wanted) {
   if (banner.said === said) return;
   banner.said = said;
   banner.replaceChildren(
-    ...wanted.map(({ scope, words, resume, href }) => {
+    ...wanted.map(({ scope, words, at, resume, href }) => {
       const line = document.createElement("p");
       line.className = "stopped-now";
       line.dataset.scope = scope;
-      line.textContent = words;
+      line.append(`${words} · `, momentOf(Date.parse(at)));
       if (href) {
         const link = document.createElement("a");
         link.href = href;

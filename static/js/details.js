@@ -65,7 +65,7 @@ export function startDetails(app) {
     show("created", row.createdAt, shortTime);
     fact("created").title = row.createdAt ? longTime(row.createdAt) : "";
     show("messages", known.messages, (number) => (known.older ? fill(words.atLeast, count(number)) : count(number)));
-    show("owner", row.owner, String);
+    show("owner", row.owner?.actor.label, String);
     show("key", row.key, String);
     drawForked(row.forkedFrom);
   }

@@ -22,13 +22,20 @@ export function longTime(ms) {
   return whole.format(new Date(ms));
 }
 
-/** < 0.1 s, 0.4 s, 12 s, 2 min 5 s */
+/** < 0.1 s, 0.4 s, 12 s, 2 min 5 s, 3 h 20 min */
 export function duration(ms, words) {
   const seconds = ms / 1000;
   if (seconds < 0.05) return fill(words.seconds, "< 0.1");
   if (seconds < 9.95) return fill(words.seconds, (Math.round(seconds * 10) / 10).toLocaleString(language));
   if (seconds < 60) return fill(words.seconds, Math.round(seconds));
-  return fill(words.minutes, Math.floor(seconds / 60), Math.floor(seconds % 60));
+  if (seconds < 3600) return fill(words.minutes, Math.floor(seconds / 60), Math.floor(seconds % 60));
+  return fill(words.hours, Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60));
+}
+
+/** 90 days, 8 hours, 15 minutes: the largest unit that tells it exactly. */
+export function lasting(seconds) {
+  const [unit, size] = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]].find(([, size]) => seconds % size === 0);
+  return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long" }).format(seconds / size);
 }
 
 /** Seconds that are being counted: whole ones, so that the text does not tremble. */

@@ -2,7 +2,24 @@
  * The browser's end of the gateway protocol: one WebSocket that comes back by itself.
  *
  * It matches answers to requests, notices silence and lost frames, and says which state it is in. It knows nothing of
- * sessions (feed.js) or of pages (chat.js). The server is always the one the page came from.
+ * sessions (feed.js follows one) or of pages, and imports nothing, so that other pages can use it: docs/clients.md.
+ *
+ * @typedef {object} State
+ * @property {"connecting" | "ready" | "waiting" | "offline" | "signed-out" | "refused" | "outdated" | "closed"} name
+ *   signed-out, refused, outdated and closed are final: nothing more is tried.
+ * @property {object} [hello] of ready: the server's hello-ok, with its methods, scopes and limits
+ * @property {number} [until] of waiting and offline: when it is tried again, in ms since 1970
+ * @property {string} [why] of refused: the server's words
+ *
+ * @typedef {object} Options
+ * @property {string} url such as wss://claw.example.org/ws; the page's origin must be one that the server allows
+ * @property {string} [token] a personal token; without one the browser's sign-in counts
+ * @property {{id: string, version?: string, platform?: string, mode?: string, instanceId?: string}} [client] who it is
+ * @property {string[]} [caps] such as tool-events, session-scoped-events
+ * @property {string[]} [scopes] fewer rights than the account has; none: all of them
+ * @property {(state: State) => void} [onState]
+ * @property {(name: string, payload: object) => void} [onEvent] every event, in order
+ * @property {() => void} [onGap] events of this connection were lost, so catch up (feed.js does)
  */
 
 const PROTOCOL = 4;
@@ -12,8 +29,10 @@ const FIRST_RETRY_MS = 250; // a restarted server is often back at once
 const LONGEST_RETRY_MS = 15_000;
 const TICK_MS = 30_000; // until hello-ok says otherwise
 
-/** Close codes of the server that trying again cannot mend. */
-const CLOSE = { protocol: 1002, policy: 1008, stalled: 4000 };
+/** Close codes: ours, and those of the server that trying again cannot mend. */
+const CLOSE = { normal: 1000, protocol: 1002, policy: 1008, stalled: 4000 };
+const SOMEBODY = { id: "browser", version: "1", platform: "web", mode: "ui" };
+const ignore = () => {};
 
 /** An answer that says no, or no answer at all: `code` is the server's, or DISCONNECTED or TIMEOUT. */
 export class GatewayError extends Error {
@@ -23,10 +42,10 @@ export class GatewayError extends Error {
   }
 }
 
-/** How long to wait before the nth try: 250 ms, then doubling to 15 s, half of it random so that clients spread out. */
+/** How long to wait before the nth try: up to 250 ms, 1 s, then doubling to 15 s, half of it random so that clients spread out. */
 export function retryDelay(tries, random = Math.random()) {
-  if (tries === 0) return FIRST_RETRY_MS;
-  return Math.min(FIRST_RETRY_MS * 2 ** (tries + 1), LONGEST_RETRY_MS) * (0.5 + random / 2);
+  const longest = tries === 0 ? FIRST_RETRY_MS : FIRST_RETRY_MS * 2 ** (tries + 1);
+  return Math.min(longest, LONGEST_RETRY_MS) * (0.5 + random / 2);
 }
 
 /** Random letters for keys. `crypto.randomUUID` exists on secure origins only, this on all. */
@@ -35,13 +54,9 @@ export function randomId() {
 }
 
 export class Gateway {
-  /**
-   * @param {{url: string, client: object, caps?: string[], scopes?: string[], onState: Function, onEvent: Function, onGap: Function}} options
-   * onState({name, …}): connecting | ready {hello} | waiting {until} | offline {until} | signed-out | refused {why} | outdated
-   * onEvent(name, payload), onGap(): an event of this connection was lost, so catch up.
-   */
-  constructor({ url, client, caps = [], scopes = [], onState, onEvent, onGap }) {
-    Object.assign(this, { url, client, caps, scopes, onState, onEvent, onGap });
+  /** @param {Options} options */
+  constructor({ url, token = "", client = SOMEBODY, caps = [], scopes = [], onState = ignore, onEvent = ignore, onGap = ignore }) {
+    Object.assign(this, { url, token, client, caps, scopes, onState, onEvent, onGap });
     this.socket = null;
     this.ready = false;
     this.pending = new Map();
@@ -50,9 +65,11 @@ export class Gateway {
     this.retryTimer = null;
     this.deadline = null;
     this.watch = null;
-    globalThis.addEventListener?.("online", () => this.retry());
+    this.online = () => this.retry();
+    globalThis.addEventListener?.("online", this.online);
   }
 
+  /** Connect, and stay connected. */
   start() {
     this.#open();
   }
@@ -67,7 +84,22 @@ export class Gateway {
     if (this.ready) this.#giveUp("renew");
   }
 
-  /** Ask and get the answer's payload. Rejects with a GatewayError, also when the connection ends first. */
+  /** Leave for good. What is still unanswered is rejected. */
+  close() {
+    globalThis.removeEventListener?.("online", this.online);
+    this.#forget(CLOSE.normal, "");
+    clearTimeout(this.retryTimer);
+    this.retryTimer = null;
+    this.#rejectPending();
+    this.onState({ name: "closed" });
+  }
+
+  /**
+   * Ask and get the answer's payload. Rejects with a GatewayError, also when the connection ends first: nothing is sent twice.
+   * Methods that change something take an idempotencyKey, with which asking again is safe.
+   *
+   * @param {string} method @param {object} [params] @param {{timeoutMs?: number}} [options] @returns {Promise<object>}
+   */
   request(method, params = {}, { timeoutMs = REQUEST_MS } = {}) {
     if (!this.ready) return Promise.reject(disconnected());
     return this.#ask(method, params, timeoutMs);
@@ -123,9 +155,12 @@ export class Gateway {
   }
 
   async #hello() {
-    const params = { minProtocol: PROTOCOL, maxProtocol: PROTOCOL, client: this.client, role: "operator", caps: this.caps, scopes: this.scopes };
+    const { client, caps, scopes, token } = this;
+    const params = { minProtocol: PROTOCOL, maxProtocol: PROTOCOL, client, role: "operator", caps, scopes };
+    if (token) params.auth = { token };
+    const locale = globalThis.document?.documentElement.lang || navigator.language;
     try {
-      const hello = await this.#ask("connect", { ...params, locale: document.documentElement.lang || navigator.language, userAgent: navigator.userAgent }, HANDSHAKE_MS);
+      const hello = await this.#ask("connect", { ...params, locale, userAgent: navigator.userAgent }, HANDSHAKE_MS);
       clearTimeout(this.deadline);
       this.tries = 0;
       this.ready = true;
@@ -147,10 +182,26 @@ export class Gateway {
 
   /** Leave a connection that is dead but open: its own close event may take minutes. */
   #giveUp(reason) {
-    const socket = this.socket;
-    socket.onmessage = socket.onclose = null;
-    socket.close(CLOSE.stalled, reason);
+    this.#forget(CLOSE.stalled, reason);
     this.#lost(CLOSE.stalled);
+  }
+
+  #forget(code, reason) {
+    clearTimeout(this.deadline);
+    clearInterval(this.watch);
+    this.ready = false;
+    if (!this.socket) return;
+    this.socket.onmessage = this.socket.onclose = null;
+    this.socket.close(code, reason);
+    this.socket = null;
+  }
+
+  #rejectPending() {
+    for (const { reject, timer } of this.pending.values()) {
+      clearTimeout(timer);
+      reject(disconnected());
+    }
+    this.pending.clear();
   }
 
   #lost(code) {
@@ -159,11 +210,7 @@ export class Gateway {
     const refusal = this.refusal;
     this.ready = false;
     this.socket = null;
-    for (const { reject, timer } of this.pending.values()) {
-      clearTimeout(timer);
-      reject(disconnected());
-    }
-    this.pending.clear();
+    this.#rejectPending();
     if (code === CLOSE.protocol) return this.onState({ name: "outdated" });
     // Closed for policy without a refusal means too slow, or signed out since: connecting again tells which.
     if (code === CLOSE.policy && refusal && !refusal.retryable) return this.onState(refusedState(refusal));

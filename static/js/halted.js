@@ -1,6 +1,6 @@
 /** A line above the conversation while somebody has stopped it, its agent or everything: who, when and why. */
 
-import { longTime } from "./moments.js";
+import { momentOf } from "./ages.js";
 import { fill } from "./words.js";
 
 export function startHalted(app) {
@@ -19,7 +19,8 @@ export function startHalted(app) {
   /** Of several the widest, which the server names first. */
   function show(stop) {
     line.hidden = !stop;
-    line.textContent = stop ? fill(words.halted, stop.by, longTime(stop.at), stop.reason) : "";
+    line.textContent = stop ? `${fill(words.halted, stop.by, stop.reason)} · ` : "";
+    if (stop) line.append(momentOf(stop.at));
     if (!stop || !stops) return;
     const link = document.createElement("a");
     link.href = `${stops}#stop-${stop.id}`;

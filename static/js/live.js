@@ -2,23 +2,23 @@
 
 import { failure, reasonWords } from "./reasons.js";
 import { addNotice, addStored } from "./stored.js";
-import { verdictOf } from "./tool_card.js";
+import { isForWantOfARule, verdictOf } from "./tool_card.js";
 import { fill } from "./words.js";
 
 export function applyEvent(transcript, payload) {
   const { runId, stream, data, change, message } = payload;
   if (runId) transcript.run(runId).told = true;
   if (stream in STREAMS) STREAMS[stream](transcript, payload);
-  else if (stream === "compaction" || stream === "fallback") addNotice(transcript, { ...data, runId, notice: stream });
+  else if (stream === "fallback") addNotice(transcript, { ...data, runId, notice: stream });
   else if (change && message) addStored(transcript, message);
 }
 
 /** The answer that is being written just now, as the history tells it. */
-export function showUnderWay(transcript, { runId, messageId, text, thinking, status, waitingFor }) {
+export function showUnderWay(transcript, { runId, messageId, text, thinking, status, waitingFor, operation }) {
   const { words } = transcript;
   transcript.begin(runId, words.working).told = true;
   if (status === "waiting") lifecycle(transcript, { runId, data: { phase: "waiting", reason: waitingFor ?? words.somebody } });
-  else transcript.goes(runId, "working", words.working);
+  else transcript.goes(runId, "working", operation ? words.summarising : words.working);
   if (!messageId || !(text || thinking)) return;
   const message = transcript.message(runId, messageId);
   message.attempt = null; // whichever goes on
@@ -26,13 +26,14 @@ export function showUnderWay(transcript, { runId, messageId, text, thinking, sta
   if (text) message.write(0, text);
 }
 
-const STREAMS = { lifecycle, assistant, thinking, tool };
+const STREAMS = { lifecycle, assistant, thinking, tool, compaction };
 
 function lifecycle(transcript, { runId, data, ts }) {
   const { words } = transcript;
   transcript.waiting.delete(runId);
   switch (data.phase) {
     case "accepted":
+      if (data.operation) return transcript.operates(runId);
       return transcript.accepted(runId, {
         content: data.content ?? data.prompt,
         messageId: data.messageId,
@@ -72,6 +73,15 @@ function assistant(transcript, { runId, data, ts }) {
   message.write(data.offset, data.delta, ts);
 }
 
+/** The earlier conversation is summarised: by the way in a run that goes on, or in one that does nothing else. */
+function compaction(transcript, { runId, data, ts }) {
+  const { words } = transcript;
+  if (data.phase === "start") return transcript.goes(runId, "working", words.summarising);
+  transcript.goes(runId, "working", words.working);
+  if (data.completed) addNotice(transcript, { ...data, runId, notice: "compaction", timestamp: ts });
+  else if (data.reason === "nothing_to_compact") addNotice(transcript, { runId, notice: "nothing", text: words.nothingToSummarise, timestamp: ts });
+}
+
 function thinking(transcript, { runId, data, ts }) {
   const message = transcript.message(runId, data.messageId);
   if (message.final) return;
@@ -93,5 +103,5 @@ function tool(transcript, { runId, data, ts }) {
   if (data.phase === "update") card.update(data.partialResult);
   if (data.phase !== "result") return;
   const { content, details } = data.result ?? {};
-  card.finish({ content, isError: data.isError, verdict: verdictOf({ meta: data.meta, details }), ts });
+  card.finish({ content, isError: data.isError, verdict: verdictOf({ meta: data.meta, details }), letAsk: isForWantOfARule(details), details, ts });
 }

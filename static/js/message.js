@@ -58,7 +58,8 @@ export class UserMessage extends Message {
 
   know(message) {
     super.know(message);
-    if (message.sender && message.sender !== this.page.username) this.#by(message.sender);
+    if (message.hook) this.#by(`Webhook ${message.hook}`); // under their account, but not their words
+    else if (message.sender && message.sender !== this.page.username) this.#by(message.sender);
   }
 
   /** The heading that only screen readers have of one's own messages is shown. */

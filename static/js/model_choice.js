@@ -51,7 +51,7 @@ export function startModelChoice(app) {
 
   /** What answers when the conversation chooses nothing: the agent's model, or the installation's. */
   function standard() {
-    const own = app.sessions.agents.find(({ id }) => id === agentOf(app.sessions.shown()))?.model;
+    const own = app.sessions.agents.find(({ id }) => id === agentOf(app.sessions.shown()))?.model?.primary;
     const { modelProvider, model: name } = app.sessions.defaults();
     return own || (name ? `${modelProvider}/${name}` : "");
   }

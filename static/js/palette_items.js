@@ -26,10 +26,10 @@ export function recentItems(app) {
 
 /** A command that takes no words is carried out; one that does waits for them in the composer. */
 export function commandItems(app, commands) {
-  return commands.map(({ name, args, help }) => ({
+  return commands.map(({ name, args, description }) => ({
     group: app.words.paletteCommands,
-    name: [`/${name}`, args].filter(Boolean).join(" "),
-    about: help,
+    name: [`/${name}`, args?.[0]?.description].filter(Boolean).join(" "),
+    about: description,
     sign: "command",
     run: () => (args ? app.compose(`/${name} `) : app.send({ message: `/${name}` })),
   }));

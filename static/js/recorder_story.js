@@ -64,13 +64,13 @@ const draw = {
     put(element.querySelector(".facts"), facts.filter(Boolean).join(" · "));
   },
 
-  tool(element, { name, status, args, began, ended, verdict, output }, words, now) {
+  tool(element, { name, status, args, began, ended, verdict, question, output }, words, now) {
     put(element.querySelector(".name"), name);
     const state = element.querySelector(".state");
     put(state, words[`tool${status[0].toUpperCase()}${status.slice(1)}`]);
     state.className = `badge state ${{ finished: "good", failed: "bad", refused: "bad", running: "busy", waiting: "warn" }[status] ?? ""}`;
     put(element.querySelector(".took"), status === "refused" ? "" : duration((ended ?? now) - began, words));
-    put(element.querySelector(".verdict"), verdict?.layer ? verdictWords({ allowed: verdict.verdict !== "refused", layer: verdict.layer }, words) : "");
+    put(element.querySelector(".verdict"), verdict?.layer || verdict?.admission || (verdict && question) ? verdictWords({ ...verdict, allowed: verdict.verdict !== "refused", question }, words) : "");
     put(element.querySelector(".args"), args && Object.keys(args).length ? clipped(JSON.stringify(args, null, 2)) : "");
     put(element.querySelector(".output"), clipped(output));
   },

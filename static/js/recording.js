@@ -83,6 +83,13 @@ const fold = {
     append(messageOf(event, block), "thinking", event.data);
   },
 
+  compaction(view, { seq, ts, data }, block) {
+    const { phase, completed, tokensBefore, tokensAfter } = data;
+    const note = phase === "start" ? "compacting" : completed ? "compacted" : "notCompacted";
+    const detail = note === "compacted" ? `${tokensBefore} → ${tokensAfter}` : "";
+    block(`n${seq}`, () => ({ type: "note", note, detail, kind: completed === false ? data.reason : "", ts, bad: completed === false && data.reason !== "nothing_to_compact" }));
+  },
+
   toolcall(view, event, block) {
     messageOf(event, block).calling = event.data.name ?? "";
   },
@@ -93,7 +100,7 @@ const fold = {
     else if (data.phase === "waiting") Object.assign(call, { args: data.args, status: "waiting" });
     else if (data.phase === "decided") {
       const { status = "decided", by = "" } = data.approval ?? {};
-      call.status = "decided";
+      Object.assign(call, { status: "decided", question: data.approval });
       block(`n${seq}`, () => ({ type: "note", note: status, detail: "", kind: by ?? "", ts, bad: status === "denied" || status === "expired" }));
     }
     else if (data.phase === "update") call.output = data.partialResult ?? "";

@@ -10,6 +10,7 @@ export class RunView {
     this.ending = this.box.querySelector(".ending");
     this.asked = null; // the person's message
     this.told = false; // the server has told of it
+    this.operates = false; // it answers nobody, so there is nothing to ask again
     this.messages = [];
     this.cards = [];
   }
@@ -26,7 +27,7 @@ export class RunView {
 
   /** How it ended; nothing to say when it went well. */
   ended(text = "", { bad = false, kind = "" } = {}) {
-    this.#say(bad ? "failed" : "ended", text, bad ? hint(kind, this.words) : "", Boolean(text));
+    this.#say(bad ? "failed" : "ended", text, bad ? hint(kind, this.words) : "", Boolean(text) && !this.operates);
   }
 
   /** It was stopped, with or without having said something. */

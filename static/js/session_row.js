@@ -46,7 +46,7 @@ export class SessionRow {
     const { words } = this.app;
     const mark = markOf(current && document.visibilityState === "visible" ? { ...row, unread: false } : row, words);
     const title = titleOf(row, words);
-    const from = isForeign(row.key) && row.owner ? fill(words.from, row.owner) : "";
+    const from = isForeign(row.key) && row.owner ? fill(words.from, row.owner.actor.label) : "";
     const when = row.updatedAt ? shortDate(row.updatedAt) : "";
     const drawn = JSON.stringify([title, from, row.lastMessagePreview, mark, when, row.pinned, row.forkedFrom, current, active, agentName]);
     if (drawn === this.drawn) return;

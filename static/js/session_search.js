@@ -67,8 +67,8 @@ export function startSearch(app) {
     if (!query) return clear();
     if (!list.children.length) put(at("found-note"), words.searching);
     try {
-      const { results } = await gateway.request("sessions.search", { query, limit: MOST, own: true });
-      if (number === asked) show(query, results);
+      const { titles = [], results } = await gateway.request("sessions.search", { query, limit: MOST, own: true });
+      if (number === asked) show(query, [...titles, ...results]);
     } catch (error) {
       if (number !== asked) return;
       clear();

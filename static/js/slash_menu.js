@@ -27,6 +27,7 @@ export function startSlashMenu({ app, field, submit, onChange }) {
 
   app.on("connection", ({ name }) => name === "ready" && asked.clear());
   app.on("session", () => list.hide());
+  app.on("command", suggest); // sent with the button, the command has left the field without a key
   field.addEventListener("input", suggest);
   field.addEventListener("click", suggest); // the caret may stand elsewhere now
 
@@ -49,8 +50,9 @@ export function startSlashMenu({ app, field, submit, onChange }) {
     return matching(choices, argument).map((item) => ({ ...item, text: `/${command.name} ${item.name}`, runs: true }));
   }
 
-  async function choicesOf({ name, choices }) {
-    if (choices?.length) return choices.map((choice) => ({ name: choice }));
+  async function choicesOf({ name, args }) {
+    const choices = args?.[0]?.choices;
+    if (choices?.length) return choices.map(({ value }) => ({ name: value }));
     if (name !== "model") return [];
     return [{ name: "default", help: words.agentsModel }, ...(await models()).map(modelItem)];
   }
@@ -104,13 +106,15 @@ function endOfPlace({ value, selectionStart }) {
   return value[selectionStart] === " " ? selectionStart + 1 : selectionStart;
 }
 
-function commandItem({ name, args, help, aliases = [] }) {
-  const runs = !args || args.startsWith("["); // as it is: what may follow is left to choice
-  return { name: `/${name}`, also: aliases, arguments: args, help, text: args ? `/${name} ` : `/${name}`, runs };
+function commandItem({ name, args, description, textAliases = [] }) {
+  const usage = args?.[0]?.description ?? "";
+  const runs = !usage || usage.startsWith("["); // as it is: what may follow is left to choice
+  const text = usage ? `/${name} ` : `/${name}`;
+  return { name: `/${name}`, also: textAliases, arguments: usage, help: description, text, runs };
 }
 
-function namesOf({ name, aliases = [] }) {
-  return [name, ...aliases];
+function namesOf({ name, textAliases = [] }) {
+  return [name, ...textAliases.map((alias) => alias.slice(1))];
 }
 
 /** Those that begin with what was typed come before those that only hold it. */

@@ -1,6 +1,8 @@
 /** Messages of the transcript, in their wire form, as the history and the session's own events tell them. */
 
+import { Answer } from "./answer.js";
 import { blocksOf, copyOf, put } from "./elements.js";
+import { count } from "./formats.js";
 import { UserMessage } from "./message.js";
 import { failure, failureWords } from "./reasons.js";
 import { verdictOf } from "./tool_card.js";
@@ -10,13 +12,14 @@ const WITHOUT_MODEL = ["injected", "invoked"]; // whole answers that no model ga
 const STOPPED = ["rpc", "stop", "session-reset", "session-delete"]; // why a run was aborted; any other reason is a failure
 
 export function addStored(transcript, message) {
+  if (message.command) return commandEnded(transcript, message);
   const runId = message.runId ?? transcript.looseRun(message);
   transcript.run(runId).told = true;
   ROLES[message.role]?.(transcript, { ...message, runId });
 }
 
 /** A quiet line: what happened to the conversation, not what was said in it. */
-export function addNotice(transcript, { runId, notice, text, errorKind, messageId, model, timestamp, prompt, sender }) {
+export function addNotice(transcript, { runId, notice, text, content, summarised, errorKind, messageId, model, timestamp, prompt, sender }) {
   const { words } = transcript;
   // Of a message that was stopped before its run began only this notice is stored.
   if (prompt) user(transcript, { runId, content: prompt, timestamp, sender });
@@ -26,13 +29,20 @@ export function addNotice(transcript, { runId, notice, text, errorKind, messageI
   }
   if (messageId && transcript.find(messageId)) return;
   const line = copyOf(notice === "compaction" && text ? "notice-more" : "notice");
-  const told = { reset: words.wasReset, compaction: words.wasCompacted, fallback: model ? fill(words.fellBackTo, model) : words.fellBack };
+  const compacted = summarised ? fill(words.wasCompactedCount, count(summarised)) : words.wasCompacted;
+  const told = { reset: words.wasReset, compaction: compacted, fallback: model ? fill(words.fellBackTo, model) : words.fellBack };
   if (!(told[notice] ?? text)) return;
   put(line.querySelector(".text"), told[notice] ?? text);
-  if (line.matches("details")) line.querySelector(".more").textContent = text; // what the agent remembers of it
+  if (line.matches("details")) summary(transcript, line.querySelector(".more"), text, content);
   if (timestamp) line.title = new Date(timestamp).toLocaleString(document.documentElement.lang || undefined);
   if (messageId) line.dataset.messageId = messageId;
   transcript.place(runId, line);
+}
+
+/** What the agent remembers of it: an agent's words, shown like its answers. */
+function summary(transcript, root, text, content) {
+  const html = blocksOf(content).map((block) => block.html);
+  new Answer(root, transcript.page).settle(text, html.length && html.every((each) => typeof each === "string") ? html.join("") : null);
 }
 
 const ROLES = { user, assistant, toolResult, notice: addNotice };
@@ -62,6 +72,14 @@ function toolResult(transcript, message) {
   const card = transcript.card(message.runId, message.toolCallId, message.toolName, null);
   if (message.messageId) card.element.dataset.messageId = message.messageId;
   card.finish({ ...message, verdict: verdictOf(message) });
+  const end = transcript.ends.get(message.toolCallId);
+  if (end) card.ended(end);
+}
+
+/** Said by the card of its call: now, or once that is shown, if it belongs to an older page. */
+function commandEnded(transcript, { toolCallId, command }) {
+  transcript.ends.set(toolCallId, command);
+  transcript.tools.get(toolCallId)?.ended(command);
 }
 
 /** A model's whole answer names its model and usage. `stopReason` alone does not tell: "stop" is also the command's. */

@@ -5,13 +5,13 @@ import { copyOf, put, textOf } from "./elements.js";
 import { counted, duration } from "./formats.js";
 import { everySecond, nextFrame } from "./painter.js";
 import { attachmentsOf } from "./attached.js";
-import { verdictWords } from "./verdicts.js";
+import { behindVerdict, isByPeople, verdictWords } from "./verdicts.js";
 import { fill } from "./words.js";
 
 const MOST_LINES = 24; // of a result that is not folded
 const MOST_CHARACTERS = 3000;
-const NOBODY_SAID = "exec_denied: commands are refused: no exec rule"; // as tools_app/execution/supervise.py says it
 const OPEN = ["running", "waiting"];
+const ENDS = { killed: "Killed", timed_out: "TimedOut", lost: "Lost" };
 const TELLING = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that say what a call is about
 
 export class ToolCard {
@@ -38,6 +38,7 @@ export class ToolCard {
   asks(approval) {
     this.approval ??= new ApprovalBox({ words: this.words, holder: this.part(".approval") });
     this.approval.show(approval);
+    this.#drawVerdict();
     if (approval.status === "pending" && OPEN.includes(this.element.dataset.status)) this.#status("waiting", this.words.toolWaiting);
     else if (this.element.dataset.status === "waiting") this.#status("running", this.words.toolDecided);
   }
@@ -67,8 +68,8 @@ export class ToolCard {
     put(this.part(".show-all"), folded ? fill(this.words.showAll, this.output.split("\n").length) : "");
   }
 
-  /** @param {{content, isError, verdict, durationMs?, ts?}} result `verdict` is {allowed, layer?, why?}. */
-  finish({ content, isError, verdict, durationMs = null, ts = null }) {
+  /** @param {{content, isError, verdict, durationMs?, ts?, letAsk?}} result `verdict` is {allowed, layer?, admission?, why?}; `letAsk`: the agent could be let ask. */
+  finish({ content, isError, verdict, durationMs = null, ts = null, details = null, letAsk = false }) {
     const { words } = this;
     this.#stopClock();
     this.element.classList.remove("live");
@@ -76,15 +77,24 @@ export class ToolCard {
     this.#status(refused ? "refused" : isError ? "failed" : "done", refused ? "" : isError ? words.toolFailed : words.toolDone);
     const took = durationMs ?? (this.began && ts ? ts - this.began : null);
     put(this.part(".duration"), took === null || refused ? "" : duration(took, words));
-    put(this.part(".verdict"), verdictWords(verdict, words));
     this.output = textOf(content);
-    put(this.part(".why"), refused ? this.output || verdict.why : "");
-    this.part(".let-ask").hidden = !(refused && this.letAsk && this.output.startsWith(NOBODY_SAID));
+    this.verdict = verdict;
+    this.#drawVerdict();
+    this.part(".let-ask").hidden = !(refused && this.letAsk && letAsk);
     if (this.letAsk) this.part(".let-ask a").href = this.letAsk;
     this.part(".explain").hidden = !this.explained;
     if (this.explained) this.part(".explain a").href = this.explained;
     this.part(".files").replaceChildren(...attachmentsOf(content, words));
+    if (details?.status === "running" && !refused) this.#status("background", words.toolInBackground);
     this.paint();
+  }
+
+  /** A command that went on in the background has ended. @param {{status, exitCode, durationMs}} end */
+  ended({ status, exitCode, durationMs }) {
+    const { words } = this;
+    const how = status === "exited" ? fill(words.commandExited, exitCode) : words[`command${ENDS[status]}`];
+    this.#status(exitCode === 0 ? "done" : "failed", how);
+    put(this.part(".duration"), duration(durationMs, words));
   }
 
   /** Nothing runs in a run that has ended; a call without a result was cut off. */
@@ -94,6 +104,17 @@ export class ToolCard {
     this.element.classList.remove("live");
     this.#status("failed", this.words.toolStopped);
     this.paint();
+  }
+
+  /** Who decided: people, a grant or the rules where it is a command, and then the layers are told in the details. */
+  #drawVerdict() {
+    const { verdict, words } = this;
+    if (!verdict) return;
+    const question = this.approval?.approval;
+    this.element.dataset.by = verdict.admission?.by ?? "";
+    put(this.part(".verdict"), verdictWords({ ...verdict, question }, words));
+    put(this.part(".layers"), behindVerdict({ ...verdict, question }, words));
+    put(this.part(".why"), verdict.allowed || isByPeople(false, question) ? "" : this.output || verdict.why); // what people said stands in their answer
   }
 
   #status(status, text) {
@@ -117,7 +138,12 @@ export class ToolCard {
 export function verdictOf({ verdict, meta, details }) {
   if (verdict) return verdict;
   const refused = meta?.verdict === "refused" || details?.code === "tool_not_allowed";
-  return { allowed: !refused, layer: meta?.layer ?? details?.layer };
+  return { allowed: !refused, layer: meta?.layer ?? details?.layer, admission: meta?.admission };
+}
+
+/** A command was refused because nobody has said anything about commands. The code is that of tools_app/execution/supervise.py. */
+export function isForWantOfARule(details) {
+  return details?.code === "exec_no_rule";
 }
 
 function about(args) {

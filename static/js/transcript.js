@@ -24,6 +24,7 @@ export class Transcript {
     this.waiting = new Set();
     this.messages = new Map(); // message id → AgentMessage
     this.tools = new Map(); // call id → ToolCard
+    this.ends = new Map(); // call id → how its command ended in the background
     this.older = null; // while older messages are put before the others
     this.#tellRuns();
   }
@@ -37,6 +38,10 @@ export class Transcript {
     this.add(messages);
     if (active) showUnderWay(this, active);
     for (const run of queued ?? []) {
+      if (run.operation) {
+        this.operates(run.runId);
+        continue;
+      }
       const content = [{ type: "text", text: run.text }, ...(run.attachments ?? [])];
       this.accepted(run.runId, { content, timestamp: run.acceptedAt, truncated: run.truncated, sender: run.sender });
     }
@@ -73,6 +78,14 @@ export class Transcript {
     this.run(runId).told = true;
     this.asked(runId, message, this.words.queued);
     this.goes(runId, "queued", this.words.queued);
+  }
+
+  /** A run without a message waits for its turn: it will summarise the conversation. */
+  operates(runId) {
+    const run = this.run(runId);
+    run.asked?.element.remove(); // the command was taken for a message while it was sent
+    Object.assign(run, { told: true, operates: true, asked: null });
+    this.goes(runId, "queued", this.words.willSummarise);
   }
 
   /** The server has told of this run. */

@@ -1,0 +1,31 @@
+"""The way to the audit log. Who may read it is led to it in the admin; an operator is told why they may not, and what to do.
+
+It reads no entry: that is the admin's, where reading is recorded (clawsite.infra.admin).
+"""
+
+from typing import cast
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from clawsite.accounts.models import User
+
+READ = "infra.view_auditentry"
+OPERATE = "accounts.administer_gateway"
+CHANGE_ACCOUNTS = "accounts.change_user"
+
+
+@never_cache
+@require_safe
+@login_required
+def audit_log(request: HttpRequest) -> HttpResponse:
+    user = cast("User", request.user)
+    if user.is_staff and user.has_perm(READ):
+        return redirect("admin:infra_auditentry_changelist")
+    if not (user.has_perm(READ) or user.has_perm(OPERATE)):
+        raise Http404
+    may_change = user.is_staff and user.has_perm(CHANGE_ACCOUNTS)
+    return render(request, "audit/page.html", {"lacks_staff": user.has_perm(READ), "may_change": may_change})
