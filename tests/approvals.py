@@ -104,8 +104,9 @@ def shown_of(plan: ExecPlan, **more: Any) -> dict[str, Any]:
     names = [each.name for each in plan.executables]
     return {
         "parts": parts_of(plan.line),
-        "reasons": [{"code": "not-listed", "words": f"{name} is not on the list of allowed programs"} for name in names],
+        "reasons": [{"code": "not-allowlisted", "words": f"{name} is not on the list of allowed programs"} for name in names],
         "writes": ["/home/ada/work/out.txt"],
+        "touches": [],
         "may": ["allow-once", "allow-for", "allow-always", "deny"],
         "narrow": [{"pattern": f"/usr/bin/{name}", "shape": ["status", "--short"]} for name in names],
         **more,

@@ -26,6 +26,13 @@ def django_db_setup(django_test_environment, django_db_blocker, django_db_modify
 
 
 @pytest.fixture
+def plain_static_files(settings):
+    """Pages name files as they are: nothing has collected them where only the tests were set up."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+@pytest.fixture
 def database(django_db_setup, django_db_blocker):
     """The test database, with real commits. What a test leaves is deleted after it; lanes, groups and policy are as in a new one.
 
@@ -67,6 +74,7 @@ def delete_rows() -> None:
     from agents.models import Agent, MemoryFile, install_main_agent
     from clawsite.accounts.models import AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, User
     from clawsite.accounts.tokens import install_gateway_user
+    from clawsite.gateway.models import Device, Hook, HookDelivery, PairingRequest
     from sessions_app import lanes
     from sessions_app.models import Event, Freeze, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
     from tools_app.models import (
@@ -83,9 +91,11 @@ def delete_rows() -> None:
     )
     from tools_app.policies import install_policies
 
-    for model in (ApprovalVote, Grant, Approval, Command, ExecRule):
+    for model in (HookDelivery, Hook, ApprovalVote, Grant, Approval, Command, ExecRule):
         model.objects.all().delete()
     for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker, MemoryFile, Freeze):
+        model.objects.all().delete()
+    for model in (Device, PairingRequest):
         model.objects.all().delete()
     for model in (AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, BrowserSession):
         model.objects.all().delete()

@@ -19,6 +19,7 @@ What it answers is chosen by markers `[[key=value key=value ...]]` in the last u
                                    call_id=X gives the call's id. The arguments are streamed in two parts.
     [[error=429]] [[error=500]]    HTTP error (retry_after=SECONDS adds the header; code=C message="M" replace its words)
     [[context_overflow]]           HTTP 400 code context_length_exceeded
+    [[context_limit=5000]]         the same when the conversation, without instructions, has more characters than that
     [[refuse=stream_options]]      HTTP 422 as long as the request has that field
     [[hang]]                       accept, never answer (until the client goes away)
     [[hang_after=5]]               the same after 5 deltas;  [[cut_after=5]] drops the socket there,
@@ -32,6 +33,10 @@ What it answers is chosen by markers `[[key=value key=value ...]]` in the last u
     [[whole]]                      answer as one JSON body although a stream was asked for
     [[times=1]]                    errors, hangs and cuts apply to the first N requests only,
                                    counted per tag (or per user text when there is no tag)
+    [[summary_text="we agreed"]]   for the request to summarise a conversation that has this marker anywhere: every marker that
+                                   begins with summary_ steers it (summary_hang, summary_context_limit, …), no other one does;
+                                   without one it is answered with "a summary of N characters"
+    [[after_summary="all done"]]   once the conversation begins with a summary, stream this text instead of anything else
     [[tag=run-7]]                  label in the log, so that a harness can find its request
 
 Without a marker: "ok" as a single delta. Each request leaves a log record with wall-clock times
@@ -60,7 +65,20 @@ SEEN: collections.Counter[str] = collections.Counter()
 NUMBER = itertools.count(1)
 DECODER = json.JSONDecoder()
 STAMP = "\0stamp"
-FAULTS = ("error", "context_overflow", "hang", "hang_after", "cut_after", "end_after", "fault_after", "slow_first", "empty")
+SUMMARISES = "You summarise the earlier part of a conversation"  # how the instructions for a summary begin
+WAS_SUMMARISED = "[The earlier part of this conversation was summarised"
+FAULTS = (
+    "error",
+    "context_overflow",
+    "context_limit",
+    "hang",
+    "hang_after",
+    "cut_after",
+    "end_after",
+    "fault_after",
+    "slow_first",
+    "empty",
+)
 CODES = {429: "rate_limit_exceeded", 401: "invalid_api_key", 503: "overloaded"}
 
 
@@ -145,6 +163,18 @@ def plan(text: str, results: int) -> tuple[Json, int, list[str], list[Json]]:
     return options, int(options.get("reasoning", 0)), deltas, []
 
 
+def plan_summary(text: str, length: int) -> tuple[Json, int, list[str], list[Json]]:
+    """The same for a request to summarise: what it quotes of other requests is not meant for it."""
+    options = {
+        name.removeprefix("summary_"): value for name, value in parse_markers(text)[0].items() if name.startswith("summary_")
+    }
+    return options, 0, re.findall(r"\s*\S+", str(options.get("text", f"a summary of {length} characters"))), []
+
+
+def length_of(items: Any) -> int:
+    return sum(len(json.dumps(item)) for item in items if isinstance(item, str) or item.get("role") != "system")
+
+
 # ---------------------------------------------------------------- server
 class Fault(Exception):
     def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
@@ -164,23 +194,29 @@ def stamp(record: Json, **fields: Any) -> None:
             watcher.set_result(None)
 
 
-async def admit(body: Json, api: str) -> tuple[Json, Json, int, list[str], list[Json]]:
+async def admit(request: web.Request, body: Json, api: str) -> tuple[Json, Json, int, list[str], list[Json]]:
     """Parse, log, and apply faults that come before the first byte."""
     record: Json = {
         "n": next(NUMBER),
         "received": time.time(),
+        "traceparent": request.headers.get("traceparent"),
         "api": api,
         "model": body.get("model"),
         "stream": bool(body.get("stream")),
     }
     text, results = read_conversation(body)
-    options, reasoning, deltas, calls = plan(text, results)
-    items = len(body.get("messages") or body.get("input") or [])
+    said = body.get("messages") or body.get("input") or []
+    items, length = len(said), length_of(said)
+    is_summary = isinstance(said, list) and bool(said) and flatten(said[0].get("content")).startswith(SUMMARISES)
+    options, reasoning, deltas, calls = plan_summary(text, length) if is_summary else plan(text, results)
+    if "after_summary" in options and WAS_SUMMARISED in json.dumps(said[:2]):
+        deltas, calls = [str(options["after_summary"])], []
     LOG.append(record)
     BODIES.append(body)
     offered = len(body.get("tools") or [])
     stamp(record, tag=options.get("tag"), tool_results=results, tools_offered=offered, items=items, user=text[-300:])
-    key = str(options.get("tag") or text)
+    stamp(record, is_summary=is_summary, length=length)
+    key = str(options.get("tag") or re.sub(r"</?conversation \w+>", "", text))  # its mark is a new one in every request
     SEEN[key] += 1
     if SEEN[key] > int(options.get("times", 1 << 30)):
         for name in FAULTS:
@@ -195,7 +231,7 @@ async def admit(body: Json, api: str) -> tuple[Json, Json, int, list[str], list[
         headers = {"Retry-After": str(options["retry_after"])} if "retry_after" in options else None
         code = options.get("code") or CODES.get(status, "server_error")
         raise Fault(status, code, options.get("message") or f"fake error {status}", headers)
-    if "context_overflow" in options:
+    if "context_overflow" in options or length > int(options.get("context_limit", length)):
         stamp(record, end=time.time())
         words = "This model's maximum context length is 128000 tokens. However, your messages resulted in 200000 tokens."
         raise Fault(400, "context_length_exceeded", words + " Please reduce the length of the messages.")
@@ -280,7 +316,7 @@ def usage_of(body: Json, deltas: list[str], options: Json) -> Json:
 async def chat_completions(request: web.Request) -> web.StreamResponse:
     body = await request.json()
     try:
-        record, options, reasoning, deltas, calls = await admit(body, "chat")
+        record, options, reasoning, deltas, calls = await admit(request, body, "chat")
     except Fault as fault:
         return fault.response
     base = {"id": f"chatcmpl-{record['n']}", "created": int(record["received"]), "model": body.get("model", "fake")}
@@ -336,7 +372,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
 async def responses(request: web.Request) -> web.StreamResponse:
     body = await request.json()
     try:
-        record, options, _reasoning, deltas, calls = await admit(body, "responses")
+        record, options, _reasoning, deltas, calls = await admit(request, body, "responses")
     except Fault as fault:
         return fault.response
     n = record["n"]

@@ -13,8 +13,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from agents.models import Agent
 from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User
+from clawsite.gateway.models import Device, DeviceToken, Hook, HookDelivery, NodeInvocation, PairingRequest
 from clawsite.infra import clock
 from clawsite.infra.models import AuditEntry
 from sessions_app.models import (
@@ -43,17 +45,11 @@ from tools_app.models import (
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
-OURS = ("accounts", "agents", "infra", "sessions_app", "tools_app")
-# Shown with their session or question; nobody's business but one's own; an index of files; what a command was told and said.
+OURS = ("accounts", "agents", "gateway", "infra", "sessions_app", "tools_app")
+# Shown with their session or question; nobody's business but one's own; an index of files; what a command or a run will be told.
 NOT_BY_THEMSELVES = {"EventLog", "SessionMember", "SessionMark", "MemoryFile", "MemoryChunk", "AuditSeal", "AuditHead"}
-NOT_BY_THEMSELVES |= {"ApprovalVote", "CommandInput", "CommandOutput"}
+NOT_BY_THEMSELVES |= {"ApprovalVote", "CommandInput", "CommandOutput", "DeviceToken", "SpentSignature", "SystemEvent"}
 MOST_QUERIES = 24  # of which 4 find out who is asking and what they may do
-
-
-@pytest.fixture
-def plain_static_files(settings):
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 @pytest.fixture
@@ -91,6 +87,11 @@ def fill(root: User, numbers: range) -> None:
         AccessToken.objects.create(user=user, name=f"t{n}", prefix=f"p{n}", digest="x", scopes=["operator.read"])
         cookie = Cookie.objects.create(session_key=f"cookie-{n}", session_data="", expire_date=now + timedelta(days=1))
         BrowserSession.objects.create(user=user, session=cookie, address="127.0.0.1")
+        device = Device.objects.create(owner=user, fingerprint=f"f{n}", public_key="x", is_node=True, scopes=["operator.read"])
+        DeviceToken.objects.create(device=device, role="node", digest=f"secret-digest-{n}")
+        PairingRequest.objects.create(fingerprint=f"f{n}", public_key="x", account=user, role="node", expires_at=now)
+        asked = {"params_json": '{"n": 1}', "request_hash": "x", "timeout_ms": 1, "expires_at": now}
+        NodeInvocation.objects.create(owner=user, device=device, command="lights.on", idempotency_key=f"k{n}", **asked)
         FailedSignIns.objects.create(subject=f"s{n}", failures=n, last_failed_at=now)
         KnownAddress.objects.create(account=f"a{n}", address="127.0.0.1", last_seen_at=now)
         Agent.objects.create(slug=f"robot-{n}", name=f"Robot {n}")
@@ -99,12 +100,18 @@ def fill(root: User, numbers: range) -> None:
         PolicyVersion.objects.create(number=1000 + n, created_at=now, changed_by=user, snapshot=[])
         McpServer.objects.create(name=f"server{n}", command="true", checked_at=now)
         Plugin.objects.create(name=f"plugin{n}", package="some-package", seen_at=now)
+        hook = Hook.objects.create(
+            slug=f"hook-{n}", name=f"Hook {n}", owner=user, token_digest="secret-digest", sealed_secret="secret-digest"
+        )
         Worker.objects.create(id=f"w{n}", pid=n, started_at=now, heartbeat_at=now.timestamp())
         Freeze.objects.create(scope="agent", subject=f"robot-{n}", reason="circles", by=user, by_name="user", at=now)
         session = Session.objects.create(owner=user, key=f"agent:main:k{n}", agent="main", title=f"Title {n}")
         SessionMember.objects.create(session=session, user=root)
         run = Run.objects.create(session=session, owner=user, run_id=f"r{n}", request_hash="x", accepted_at=now)
         both = {"session": session, "run": run}
+        HookDelivery.objects.create(
+            hook=hook, path=hook.slug, received_at=now, address="127.0.0.1", outcome="accepted", status_code=202, run=run
+        )
         ToolCall.objects.create(
             **both,
             call_id=f"c{n}",
@@ -220,6 +227,10 @@ def test_history_can_be_looked_at_and_never_changed(client, root, leftovers):
         Freeze,
         Approval,
         Command,
+        HookDelivery,
+        Device,
+        PairingRequest,
+        NodeInvocation,
     ):
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
         row = newest(model)
@@ -322,6 +333,11 @@ GUESSES = [
     (McpServer, "env__icontains"),
     (McpServer, "headers__icontains"),
     (AuditEntry, "details__icontains"),
+    (Hook, "token_digest__startswith"),
+    (Hook, "sealed_secret__startswith"),
+    (HookDelivery, "body__icontains"),
+    (Device, "tokens__digest__startswith"),
+    (NodeInvocation, "result_json__startswith"),
 ]
 
 

@@ -1,6 +1,7 @@
 """The pages about approvals through Django's test client: who sees what, who may answer, and what an answer does."""
 
 import datetime as dt
+import re
 from typing import Any
 
 import pytest
@@ -10,22 +11,18 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents.models import Agent
+from clawsite.gateway.approval_facts import add_offers
 from clawsite.infra import clock
 from sessions_app.models import SessionMember
 from tests.approvals import asked, many, plan_of, shown_of
-from tools_app.execution import approvals
+from tools_app.execution import approvals, grants
+from tools_app.execution.supervise import NO_RULE
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
 HTMX = {"HTTP_HX_REQUEST": "true"}
 MOST_QUERIES = 24
-
-
-@pytest.fixture
-def plain_static_files(settings):
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 def browser(user: Any = None, **more: Any) -> Client:
@@ -138,9 +135,9 @@ def test_an_approver_who_may_not_read_the_chat_does_not_learn_its_title(ada, ben
 
 def test_grants_and_trying_are_for_those_who_have_to_do_with_them(person):
     allowed = {("User",): (403, 403), ("Approver",): (200, 200), ("Operator",): (200, 200), ("Auditor",): (200, 200)}
-    for groups, (grants, trying) in allowed.items():
+    for groups, (listing, trying) in allowed.items():
         client = browser(person(*groups))
-        assert client.get(reverse("grants")).status_code == grants
+        assert client.get(reverse("grants")).status_code == listing
         assert client.get(reverse("try-command")).status_code == trying
 
 
@@ -327,12 +324,12 @@ def test_a_page_costs_as_many_queries_for_fifty_as_for_five(name, ada, ben, sess
     assert few <= MOST_QUERIES
 
 
-def test_the_oldest_come_first_fifty_a_page(ada, ben, session_of):
-    many(ada, session_of(ada), 60)
+def test_the_oldest_come_first_twenty_five_a_page(ada, ben, session_of):
+    many(ada, session_of(ada), 35)
     oldest = Approval.objects.first()
     Approval.objects.filter(pk=oldest.pk).update(created_at=clock.now() - dt.timedelta(days=1))
     page = browser(ben).get(reverse("approvals")).content.decode()
-    assert page.count("<article") == 50
+    assert page.count("<article") == 25
     assert page.index(f"q-{oldest.pk}") < page.index("<article") + 100
     assert browser(ben).get(reverse("approvals") + "?page=2").content.decode().count("<article") == 10
 
@@ -430,7 +427,8 @@ def test_grants_are_listed_and_taken_back(ben, question, person):
     client = browser(ben)
     page = client.get(reverse("grants")).content.decode()
     assert "/usr/bin/git" in page
-    assert ">4</dd>" in page
+    assert ">4 of 4</dd>" in page
+    assert "Given for</dt><dd>8 hours<" in page
     grant = Grant.objects.get()
     assert browser(person("Auditor")).post(reverse("grant-revoke", args=[grant.pk])).status_code == 403
     assert "Taken back." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
@@ -438,14 +436,76 @@ def test_grants_are_listed_and_taken_back(ben, question, person):
     assert "it was taken back already" in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
 
 
+def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, ben, session_of):
+    hostile = asked(ada, session_of(ada), plan={"network": True, "background": True})
+    hostile.shown = {**hostile.shown, "writes": ["<b>x</b>"], "touches": ["other processes"]}
+    hostile.save()
+    shown = browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode()
+    summary = shown[shown.index('<details class="facts-fold"') : shown.index("</summary>")]
+    for words in ("Network", "In the background", "other processes", "Writes to &lt;b&gt;x&lt;/b&gt;"):
+        assert f">{words}</span>" in summary, words
+    hostile.shown = {**hostile.shown, "writes": ["a", "b", "c"]}
+    hostile.save()
+    assert "Writes to 3 places" in browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"for": "900", "scope": "session"}, "ben approved it for 15 minutes, in this chat"),
+        ({"for": "28800", "scope": "agent"}, "ben approved it for 8 hours, for this agent, in all chats"),
+        (
+            {"for": "uses", "uses": "3", "scope": "directory"},
+            "ben approved it once and 3 times more within 8 hours, for this agent",
+        ),
+    ],
+)
+def test_how_long_how_often_and_where_stands_in_the_card_and_in_the_history(given, words, ben, question):
+    shown = answer(browser(ben), question, "allow-for", **given, **HTMX).content.decode()
+    assert words in shown
+    assert words in browser(ben).get(reverse("approvals-history")).content.decode()
+    assert "for a while" not in browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+
+
+def test_always_says_that_it_is_for_90_days(ben, question):
+    assert (
+        "ben allowed it always (for 90 days, for this agent"
+        in answer(browser(ben), question, "allow-always", **HTMX).content.decode()
+    )
+
+
+def test_the_list_of_grants_names_the_chat_to_who_may_read_it_only(ada, ben, person, question):
+    both = person("Approver", "Auditor", name="zoe")
+    answer(browser(ben), question, "allow-for", scope="session", **{"for": "900"})
+    session = question.session
+    session.title = "Secret plans"
+    session.save()
+    page = browser(ben).get(reverse("grants")).content.decode()
+    assert "one chat, agent main" in page
+    assert "Given for</dt><dd>15 minutes<" in page
+    assert "Secret plans" not in page
+    assert "Secret plans" in browser(both).get(reverse("grants")).content.decode()
+
+
+def test_a_question_on_its_own_page_shows_all_of_it_after_the_answer_too(ben, question):
+    own = reverse("approval", args=[question.pk])
+    shown = answer(browser(ben), question, **HTMX, HTTP_HX_CURRENT_URL=f"http://testserver{own}").content.decode()
+    assert "What it was" not in shown
+    assert "only this chat" not in shown
+    elsewhere = asked(question.requester, question.session)
+    assert "What it was" in answer(browser(ben), elsewhere, **HTMX).content.decode()
+
+
+def tried(user: Any, line: str, *, level: int = 2, **more: str) -> str:
+    """The verdict, as htmx gets it."""
+    data = {"line": line, "security": "allowlist", "ask": "on-miss", "level": level, **more}
+    return browser(user).post(reverse("try-command"), data, **HTMX).content.decode()
+
+
 def test_a_command_is_tried_without_running_it(ben):
     client = browser(ben)
-    page = client.post(reverse("try-command"), {"line": "ls -la", "security": "allowlist", "ask": "on-miss", "allow": "ls"}, **HTMX)
-    assert 'data-effect="allow"' in page.content.decode()
-    page = client.post(
-        reverse("try-command"), {"line": "ls -la", "security": "allowlist", "ask": "on-miss"}, **HTMX
-    ).content.decode()
-    assert 'data-effect="ask"' in page
+    assert 'data-effect="allow"' in tried(ben, "ls -la", allow="ls")
+    assert 'data-effect="ask"' in tried(ben, "ls -la")
     assert client.post(reverse("try-command"), {"line": "ls", "security": "nonsense", "ask": "x"}, **HTMX).status_code == 200
     page = client.post(
         reverse("try-command"), {"line": "echo \u202e<b>x", "security": "full", "ask": "off"}, **HTMX
@@ -453,3 +513,133 @@ def test_a_command_is_tried_without_running_it(ben):
     assert 'data-effect="deny"' in page
     assert "⟨U+202E⟩" in page
     assert "<b>" not in page
+
+
+def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(ben, person):
+    operator = person("Operator", name="olga")
+    needless = grants.add_by_hand(["cat"], by=operator, scope="agent", subject="main")
+    allows = grants.add_by_hand(["ls"], by=operator, scope="agent", subject="main")
+    page = tried(ben, "ls -la")
+    assert 'data-effect="allow"' in page
+    assert f'#grant-{allows.pk}">because of grant #{allows.pk}</a>, by olga: <code>ls</code>' in page
+    assert f"grant #{needless.pk}" not in page
+    assert f'id="grant-{allows.pk}"' in browser(ben).get(reverse("grants")).content.decode()
+    Agent.objects.create(slug="scout", name="Scout")
+    assert 'data-effect="ask"' in tried(ben, "ls -la", agent="scout")  # not its grant
+    assert 'data-effect="ask"' in tried(ben, "ls -la; uname")
+    Grant.objects.update(revoked_at=clock.now())
+    assert 'data-effect="ask"' in tried(ben, "ls -la")
+
+
+def test_a_trial_without_a_sandbox_asks_and_one_below_the_wanted_level_is_refused(ben):
+    page = tried(ben, "ls", level=0, allow="ls")
+    assert 'data-effect="ask"' in page
+    assert "Without a sandbox every command is asked about." in page
+    ExecRule.objects.create(scope="installation", minimum_level=2)
+    page = tried(ben, "ls", level=1, allow="ls")
+    assert 'data-effect="deny"' in page
+    assert "The exec rules want isolation by bubblewrap" in page
+    assert Approval.objects.count() == 0
+
+
+# Words
+
+
+def test_the_history_filters_by_the_words_of_its_badges(ada, ben, session_of):
+    for number, status in enumerate(("approved", "used", "denied", "expired", "void")):
+        asked(ada, session_of(ada, f"agent:main:{number}"), status=status, decided_at=clock.now())
+    page = browser(ben).get(reverse("approvals-history")).content.decode()
+    offered = re.findall(r'<option value="\w+">(\w+)</option>', page)
+    badges = re.findall(r'<span class="badge \w*">(\w+)</span>', page)
+    assert sorted(set(badges)) == sorted(offered) == ["Approved", "Denied", "Expired", "Void"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "words"),
+    [("", "Nobody answered before it became void"), ("allow-once", "ben approved it once; it became void before it began")],
+)
+def test_a_void_question_says_who_had_answered_it(decision, words, ada, ben, session_of):
+    by = {"decided_by": ben, "decision": decision} if decision else {}
+    asked(ada, session_of(ada), status="void", decided_at=clock.now(), reason="the run was stopped (rpc)", **by)
+    page = browser(ben).get(reverse("approvals-history")).content.decode()
+    assert words in page
+    assert "the run was stopped in the chat" in page
+
+
+def test_the_history_tells_how_a_background_command_ended(ada, ben, session_of):
+    question = asked(ada, session_of(ada), status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
+    row = command_of(question, name="cmd-1", background=True)
+    history = reverse("approvals-history")
+    assert "runs in the background" in browser(ben).get(history).content.decode()
+    Command.objects.filter(pk=row.pk).update(status="exited", exit_code=3, ended_at=row.started_at + dt.timedelta(seconds=75))
+    assert "exit code 3, 1 min 15 s" in browser(ben).get(history).content.decode()
+
+
+def test_moments_are_told_in_one_way(ada, ben, session_of):
+    question = asked(ada, session_of(ada), needed=2)
+    ApprovalVote.objects.create(approval=question, user=ben, at=clock.now(), wish={"decision": "allow-once"})
+    asked(ada, session_of(ada, "agent:main:b"), status="denied", decided_at=clock.now(), decided_by=ben, decision="deny")
+    Grant.objects.create(
+        scope="installation", entries=[{"pattern": "ls"}], created_at=clock.now(), expires_at=clock.now(), owner=ben
+    )
+    for address in (reverse("approvals"), reverse("approvals-history"), reverse("grants") + "?past=1"):
+        page = browser(ben).get(address).content.decode()
+        moments = re.findall(r"<time[^>]*>", page)
+        assert moments
+        assert all(re.fullmatch(r'<time datetime="\S+" title="[^"]+" aria-live="off" data-ago>', each) for each in moments), moments
+
+
+def test_the_agents_words_show_code_and_nothing_else_of_their_marks(ada, ben, session_of):
+    asked(ada, session_of(ada), why="first `git log`, **then** <b>x</b> and `a\u202eb` and a lone ` here")
+    page = browser(ben).get(reverse("approvals")).content.decode()
+    assert "first <code>git log</code>, **then** &lt;b&gt;x&lt;/b&gt; and <code>a" in page
+    assert "⟨U+202E⟩</span>b</code> and a lone ` here" in page
+
+
+# Longer answers
+
+
+@pytest.mark.parametrize(("which", "button"), [("for", "allow-for"), ("always", "allow-always")])
+def test_the_longer_answers_of_a_list_are_fetched_when_they_are_opened(which, button, ada, ben, person, question):
+    listed = browser(ben).get(reverse("approvals")).content.decode()
+    address = reverse("approval-menu", args=[question.pk, which])
+    assert f'hx-get="{address}"' in listed
+    assert f'value="{button}"' not in listed
+    assert f'value="{button}"' in browser(ben).get(address).content.decode()
+    own = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    assert f'value="{button}"' in own  # where who has no script is led
+    assert reverse("approval", args=[question.pk]) in listed
+    assert browser(ada).get(address).status_code == 404  # she may not answer it
+    assert browser(person()).get(address).status_code == 404
+    answer(browser(ben), question)
+    assert browser(ben).get(address).status_code == 404
+
+
+def test_there_is_no_menu_that_was_not_offered(ada, ben, session_of, question):
+    for which in ("once", "deny", "nonsense"):
+        assert browser(ben).get(reverse("approval-menu", args=[question.pk, which])).status_code == 404
+    plan = plan_of(session_of(ada), "make", call="x")
+    every_time = asked(ada, session_of(ada), "make", shown=shown_of(plan, may=["allow-once", "deny"]))
+    assert browser(ben).get(reverse("approval-menu", args=[every_time.pk, "for"])).status_code == 404
+
+
+# Letting an agent ask
+
+
+def test_letting_the_agent_ask_is_offered_only_while_it_would_help(ada, person, session_of):
+    session = session_of(ada)
+
+    def offered(code: str) -> bool:
+        messages = [{"role": "toolResult", "details": {"code": code}}, {"role": "user"}]
+        add_offers(session, messages)
+        return messages[0].get("letAsk", False)
+
+    assert offered(NO_RULE)
+    assert not offered("exec_denied")
+    rule = ExecRule.objects.create(scope="agent", subject="main", security="deny")
+    assert not offered(NO_RULE)  # somebody has refused it
+    rule.security = "allowlist"
+    rule.save()
+    assert not offered(NO_RULE)
+    page = browser(person("Operator", "User")).get(reverse("approvals") + "?let=main").content.decode()
+    assert "Agent main may ask already." in page

@@ -14,7 +14,7 @@ from clawsite.infra.models import AuditEntry
 from sessions_app import queue, runs, sessions
 from sessions_app.models import Event, Run
 from tests.asking import allow_asking, another_executable, asked, claimed_run, decide, planned
-from tools_app.execution import approvals, grants
+from tools_app.execution import approval_clock, approvals, grants, outside
 from tools_app.execution.grants import Wish
 from tools_app.execution.supervise import may_still_start
 from tools_app.models import Approval, ApprovalVote, Grant
@@ -117,7 +117,7 @@ def test_without_compare_and_set_two_answers_would_win(question, person, monkeyp
         Approval.objects.filter(pk=approval.pk).update(status=to, decided_by=by, decision=decision, decided_at=clock.now())
         return approval
 
-    monkeypatch.setattr(approvals, "_settle", careless)
+    monkeypatch.setattr(approvals, "settle", careless)
     monkeypatch.setattr(approvals, "_still_wanted", lambda approval: None)
     approvals.resolve(question.pk, by=one, decision="allow-once")
     approvals.resolve(question.pk, by=two, decision="deny")
@@ -162,6 +162,7 @@ def test_a_rule_can_name_who_approves(user, session_of, person, tmp_path):
     with pytest.raises(Forbidden, match="Security"):
         approvals.resolve(question.pk, by=plain, decision="allow-once")
     assert approvals.resolve(question.pk, by=chosen, decision="allow-once").status == "approved"
+    rule.delete()
     Group.objects.filter(name="Security").delete()
 
 
@@ -206,21 +207,21 @@ def test_what_nobody_answers_expires_and_the_run_goes_on_without_it(claimed, que
     Approval.objects.update(expires_at=clock.now() - dt.timedelta(seconds=1))
     with pytest.raises(Conflict, match="expired"):
         approvals.resolve(question.pk, by=approver, decision="allow-once")
-    assert approvals.any_due()
+    assert approval_clock.any_due()
     with transaction.atomic():
-        assert approvals.look_at_the_clock() == 1
+        assert approval_clock.look_at_the_clock() == 1
     assert Run.objects.get(pk=claimed.pk).ready_at is not None
     decided = decide(claimed, planned(claimed, tmp_path, "touch made"))
     assert decided.effect == "deny"
     assert "in time" in decided.words
-    assert not approvals.any_due()
+    assert not approval_clock.any_due()
 
 
 def test_a_question_can_be_left_open_for_longer_and_is_warned_about_before(question, approver):
     Approval.objects.update(created_at=clock.now() - dt.timedelta(hours=1), expires_at=clock.now() + dt.timedelta(minutes=2))
-    assert approvals.any_due()
+    assert approval_clock.any_due()
     with transaction.atomic():
-        assert approvals.look_at_the_clock() == 0
+        assert approval_clock.look_at_the_clock() == 0
     question.refresh_from_db()
     assert question.warned_at is not None
     longer = approvals.extend(question.pk, by=approver)
@@ -414,15 +415,15 @@ def test_a_run_beyond_help_leaves_no_question_open(claimed, question):
 
 def test_an_extended_question_does_not_expire_in_that_very_moment(question, approver, monkeypatch):
     Approval.objects.update(expires_at=clock.now() - dt.timedelta(seconds=1))
-    held = approvals._hold
+    held = approvals.hold
 
     def extended_meanwhile(approval):
         Approval.objects.update(expires_at=clock.now() + dt.timedelta(hours=1))
         held(approval)
 
-    monkeypatch.setattr(approvals, "_hold", extended_meanwhile)
+    monkeypatch.setattr(approvals, "hold", extended_meanwhile)
     with transaction.atomic():
-        assert approvals.look_at_the_clock() == 0
+        assert approval_clock.look_at_the_clock() == 0
     question.refresh_from_db()
     assert question.is_open
 
@@ -460,3 +461,53 @@ def test_only_the_grant_that_was_needed_is_counted(claimed, approver, tmp_path):
         )
     assert may_start(claimed, planned(claimed, tmp_path, "touch made", call="c2")) == ""
     assert list(Grant.objects.order_by("id").values_list("uses_left", flat=True)) == [4, 5]
+
+
+def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, person, session_of, tmp_path):
+    allow_asking()
+    user.groups.add(Group.objects.get(name="Approver"))
+    ben = person("User")
+    other = claimed_run(ben, session_of(ben))
+    question = asked(other, tmp_path)
+    approvals.resolve(question.pk, by=user, decision="allow-for", wish=Wish("agent", 3600, None))
+    mine = claimed_run(user, session_of(user), "k2")
+    assert decide(mine, planned(mine, tmp_path, "touch made")).effect == "allow"
+    allow_asking(exclude_requester=True)
+    assert decide(mine, planned(mine, tmp_path, "touch made")).effect == "ask"
+
+
+def test_a_rule_that_takes_the_network_away_stops_what_was_planned_with_it(claimed, tmp_path):
+    allow_asking(network=True)
+    plan = planned(claimed, tmp_path, "touch made")
+    assert plan.plan.network
+    allow_asking(network=False)
+    decided = decide(claimed, plan)
+    assert (decided.effect, "no network" in decided.words) == ("deny", True)
+
+
+def test_what_is_on_the_list_runs_when_nobody_answers_if_the_rule_says_so(claimed, person, tmp_path):
+    grants.add_by_hand(["touch"], by=person("Operator"), scope="installation")
+    for fallback, effect in (("deny", "deny"), ("allowlist", "allow")):
+        allow_asking(ask="always", ask_fallback=fallback)
+        question = asked(claimed, tmp_path, call=fallback)
+        Approval.objects.filter(pk=question.pk).update(status="expired")
+        plan = planned(claimed, tmp_path, "touch made", call=fallback)
+        decided = decide(claimed, plan)
+        assert decided.effect == effect
+    with transaction.atomic():
+        assert may_still_start(claimed, plan, decided) == ""
+
+
+def test_a_question_from_outside_goes_to_whom_the_rules_name(person):
+    rule = allow_asking(two_people=True)
+    group = Group.objects.create(name="Security")
+    rule.approver_groups.add(group)
+    told = {"name": "q1", "command": "ls", "agent": "main", "seconds": 60}
+    by = person("User")
+    question = outside.ask(by=by, cwd="/a", **told)
+    assert (question.needed, question.approver_groups) == (2, [["Security"]])
+    assert outside.ask(by=by, cwd="/a", **told).pk == question.pk
+    with pytest.raises(InvalidRequest, match="directory"):
+        outside.ask(by=by, cwd="/b", **told)
+    rule.delete()
+    group.delete()

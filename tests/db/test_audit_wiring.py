@@ -20,12 +20,6 @@ from tools_app.models import McpServer, Plugin
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files", "since")
 
 
-@pytest.fixture
-def plain_static_files(settings):
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-
-
 class Since:
     """Entries that are new since the test began, or since it last looked."""
 

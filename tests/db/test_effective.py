@@ -127,7 +127,7 @@ async def test_a_rule_that_is_ignored_is_a_notice(user, session_of, policy, echo
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo"])
     seen = await db.read(effective_tools, user, session_of(user))
     told = "layer agent, row agent:main: allow list ignored, as it names only plugins; use also allow to add plugins"
-    assert methods._notices(seen) == [told]
+    assert [notice["message"] for notice in methods._notices(seen)] == [told]
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo", "read"])
     assert methods._notices(await db.read(effective_tools, user, session_of(user))) == []
 

@@ -3,26 +3,26 @@
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.db.models import ProtectedError
 from django.test import Client
 from django.urls import reverse
 
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest
+from clawsite.infra.models import AuditEntry
 from tests.approvals import asked
-from tools_app.execution import grants
+from tests.asking import allow_asking, claimed_run, decide, planned
+from tools_app.execution import grants, rule_document
 from tools_app.execution.rules import let_ask, rules_for, save_rule
+from tools_app.execution.supervise import may_still_start
 from tools_app.models import Approval, ExecRule, Grant
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
 RULES = "admin:tools_app_execrule"
 GRANTS = "admin:tools_app_grant"
-
-
-@pytest.fixture
-def plain_static_files(settings):
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 def browser(user: Any) -> Client:
@@ -38,6 +38,11 @@ def form(**given: Any) -> dict[str, Any]:
     empty |= dict.fromkeys(("sandbox_scope", "workspace_access", "minimum_level", "seen_version"), "")
     tristate = dict.fromkeys(("exclude_requester", "two_people", "network", "unsafe_without_isolation"), "unknown")
     return {"scope": "installation", **empty, **tristate, **given}
+
+
+def noted(action: str) -> list[AuditEntry]:
+    """The entries of an action, the newest first; nothing ever deletes those of earlier tests."""
+    return list(AuditEntry.objects.filter(action=action).order_by("-pk")[:5])
 
 
 @pytest.fixture
@@ -174,3 +179,66 @@ def test_letting_ask_keeps_what_the_agents_rule_says_besides(olga):
     assert (rules.security, rules.ask, rules.two_people) == ("allowlist", "always", True)
     assert ExecRule.objects.get().version == 2
     assert ExecRule.objects.get().updated_at <= clock.now()
+
+
+def test_a_group_that_a_rule_names_is_not_deleted(olga, person):
+    rule = ExecRule.objects.create(scope="installation")
+    group = Group.objects.create(name="Security")
+    rule.approver_groups.add(group)
+    with pytest.raises(ProtectedError, match="exec rule installation"):
+        group.delete()
+    root = person(name="root")
+    root.is_superuser = root.is_staff = True
+    root.save()
+    address = reverse("admin:auth_group_delete", args=[group.pk])
+    page = browser(root).post(address, {"post": "yes"})
+    assert page.status_code == 403 or "installation" in page.content.decode()
+    assert Group.objects.filter(pk=group.pk).exists()
+    rule.approver_groups.clear()
+    group.delete()
+    assert not Group.objects.filter(name="Security").exists()
+
+
+def test_who_may_approve_is_recorded_with_the_rule(olga):
+    group = Group.objects.create(name="Security")
+    given = form(security="allowlist", ask="on-miss", approver_groups=[group.pk])
+    assert browser(olga).post(reverse(f"{RULES}_add"), given).status_code == 302
+    assert [entry.details.get("approver_groups") for entry in noted("exec_rules.changed")[:2]] == [["Security"], None]
+    ExecRule.objects.all().delete()
+    group.delete()
+
+
+def test_a_grant_without_a_number_of_uses_is_recorded_when_it_lets_something_run(olga, user, session_of, tmp_path):
+    allow_asking()
+    made = grants.add_by_hand(["ls"], by=olga, scope="installation")
+    claimed = claimed_run(user, session_of(user))
+    plan = planned(claimed, tmp_path, "ls")
+    decided = decide(claimed, plan)
+    assert (decided.effect, decided.grants) == ("allow", (made.pk,))
+    with transaction.atomic():
+        assert may_still_start(claimed, plan, decided) == ""
+    assert noted("grant.used")[0].subject_id == str(made.pk)
+    made.refresh_from_db()
+    assert (made.uses, made.uses_left) == (1, None)
+
+
+def test_the_document_of_rules_is_recorded_with_levels_and_lists(olga):
+    document = {"version": 1, "defaults": {"security": "allowlist"}, "agents": {"main": {"ask": "always", "allowlist": ["ls"]}}}
+    rule_document.replace(document, base_hash=rule_document.hash_of(rule_document.current()), by=olga)
+    said = noted("exec_rules.changed")[0].details
+    assert (said["defaults"], said["agents"]) == ({"security": "allowlist"}, {"main": {"ask": "always"}})
+    made = noted("grant.made")[0]
+    assert made.details["programs"] == [{"pattern": "ls", "shape": None}]
+    emptied = {"version": 1, "defaults": {}, "agents": {}}
+    rule_document.replace(emptied, base_hash=rule_document.hash_of(rule_document.current()), by=olga)
+    assert noted("grant.revoked")[0].subject_id == made.subject_id
+
+
+@pytest.mark.parametrize(("page", "table"), [("approvals", "admin:tools_app_approval"), ("stops", "admin:sessions_app_freeze")])
+def test_the_menu_has_one_entry_for_approvals_and_one_for_stops(page, table, person):
+    def menu(user: Any) -> list[str]:
+        shown = browser(user).get(reverse("admin:index")).content.decode()
+        return [address for address in (reverse(page), reverse(f"{table}_changelist")) if f'href="{address}"' in shown]
+
+    assert menu(person("Operator", "Auditor")) == [reverse(page)]
+    assert len(menu(person("Auditor"))) == 1  # their page, or where they may not open that, the table

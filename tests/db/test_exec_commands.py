@@ -6,11 +6,15 @@ import uuid
 import pytest
 
 from agents.models import Agent
+from agents.past import message_of
 from agents.workspace import workspace_of
 from clawsite.infra import clock, db
+from clawsite.infra.errors import Unavailable
 from clawsite.infra.identity import own_identity
-from sessions_app import runs, workers
-from sessions_app.models import Worker
+from sessions_app import freezes, runs, workers
+from sessions_app.history import history
+from sessions_app.models import Event, Run, Session, Worker
+from sessions_app.transcript import model_history
 from tests.command_runs import left_of, long_sleep, run_everything
 from tools_app.definition import CallRef, ToolEnv
 from tools_app.execution import command_keeper, commands
@@ -48,6 +52,39 @@ def begun(plan_of):
 
 async def test_commands_of_a_session_have_names_of_their_own(begun):
     assert [(await begun()).name, (await begun()).name] == ["cmd-1", "cmd-2"]
+
+
+async def test_the_end_of_a_background_command_is_told_once_to_people_and_to_the_next_run(begun):
+    row = await begun(background=True)
+    session = row.session
+    commands.end(row.pk, Status.EXITED, exit_code=3)
+    commands.end(row.pk, Status.LOST, reason="gone")
+    (event,) = Event.objects.filter(session=session, run=None)
+    told = event.data["message"]
+    assert (event.data["change"], told["notice"], told["toolCallId"]) == ("command", "command", row.call_id)
+    assert {**told["command"], "durationMs": 0} == {
+        "name": "cmd-1",
+        "status": "exited",
+        "exitCode": 3,
+        "signal": "",
+        "durationMs": 0,
+    }
+    (stored,) = history(session, limit=10, notices=True).messages
+    assert {name: stored[name] for name in told} == {**told, "timestamp": stored["timestamp"]}
+    assert history(session, limit=10).messages == []  # only for who asked for notices
+    (seen,) = model_history(session.pk, session.generation)
+    assert message_of(seen).text.startswith("[Background command cmd-1 ended with exit code 3, after ")
+
+
+async def test_the_end_of_other_commands_is_not_told(begun):
+    row = await begun()
+    commands.end(row.pk, Status.EXITED, exit_code=0)  # its run waited for it
+    old, deleted = await begun(background=True), await begun(background=True)
+    Session.objects.update(generation=2)
+    commands.end(old.pk, Status.KILLED, reason="the session was reset")
+    Session.objects.update(generation=1, deleted_at=clock.now())
+    commands.end(deleted.pk, Status.KILLED, reason="the session was deleted")
+    assert not Event.objects.filter(session=row.session, run=None, data__change="command").exists()
 
 
 async def test_a_command_ends_once(begun):
@@ -193,3 +230,34 @@ async def test_a_worker_that_was_taken_for_dead_ends_what_it_has_left(plan_of, e
     await keeper.look()
     await kept.over
     assert (left_of(mark), Command.objects.get().status) == ([], "lost")
+
+
+@pytest.mark.parametrize("stop", ["freeze", "abort"])
+async def test_what_is_stopped_after_its_call_began_never_gets_the_word(begun, user, stop):
+    if stop == "freeze":
+        freezes.freeze("agent", "main", reason="look first", by=None, by_name="olga")
+    else:
+        Run.objects.filter(run_id="k1").update(abort_requested_at=1.0)
+    with pytest.raises(commands.Stopped, match="olga: look first" if stop == "freeze" else "the end of this run"):
+        await begun()
+    assert not Command.objects.exists()
+
+
+async def test_what_was_typed_is_not_typed_again_though_it_could_not_be_noted(begun, monkeypatch):
+    row = await begun()
+    typed: list[bytes] = []
+
+    class Running:
+        async def write(self, data: bytes) -> None:
+            typed.append(data)
+
+    kept = command_keeper.Kept(row.pk, row.name, None, Running())
+    told = commands.tell(row, Kind.WRITE, "yes\n")
+    noted = commands.obeyed
+    monkeypatch.setattr(commands, "obeyed", lambda *_: (_ for _ in ()).throw(Unavailable("the disk is full")))
+    with pytest.raises(Unavailable):
+        await CommandKeeper("w1")._obey(kept, [told])
+    monkeypatch.setattr(commands, "obeyed", noted)
+    await CommandKeeper("w1")._obey(kept, [told])
+    assert typed == [b"yes\n"]
+    assert commands.to_obey([row.pk]) == []

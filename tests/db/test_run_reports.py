@@ -64,6 +64,8 @@ def test_what_is_not_known_to_be_harmless_is_not_told():
     told = without_words({"phase": "accepted", "prompt": "secret", "attachments": [{"name": "secret"}], "newField": "secret"})
     assert told == {"phase": "accepted", "characters": 6}
     message = {"role": "assistant", "content": [{"text": "secret"}], "usage": {"input": 1}}
+    summed_up = {"phase": "end", "completed": True, "tokensBefore": 9, "tokensAfter": 3, "text": "secret"}
+    assert without_words(summed_up) == {"phase": "end", "completed": True, "tokensBefore": 9, "tokensAfter": 3, "characters": 6}
     assert without_words({"final": True, "message": message}) == {
         "final": True,
         "message": {"role": "assistant", "usage": {"input": 1}},

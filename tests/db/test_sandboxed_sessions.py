@@ -42,6 +42,14 @@ def test_group_chats_and_webhooks_are_sandboxed_where_nobody_says_otherwise(agen
     assert not place(agent, MAIN).sandboxed
 
 
+def test_a_run_that_a_webhook_woke_is_sandboxed_wherever_it_is(agent):
+    def woken(**rules):
+        return workplace_of(agent, 7, "s1", MAIN, replace(ExecRules(), **rules), from_hook=True).sandboxed
+
+    assert woken()
+    assert not woken(sandbox_mode="off")
+
+
 @pytest.mark.parametrize(
     ("scope", "shares"),
     [

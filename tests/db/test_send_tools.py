@@ -8,12 +8,16 @@ import pytest
 from django.db import connection
 
 from agents import nested
+from agents.recalled import recalled
 from clawsite.accounts.models import User
 from sessions_app import members, outbox, queue, runs, sessions, tool_calls
 from sessions_app.models import Outbox, Run, Session, ToolCall, TranscriptEntry
 from sessions_app.tool_calls import Decision
+from sessions_app.transcript import model_history
+from tests.asking import allow_asking
 from tests.platform_tools import env_in, use
 from tools_app.definition import ToolFailed
+from tools_app.execution.rules import rules_for, rules_of
 
 
 @pytest.fixture
@@ -254,6 +258,32 @@ async def test_a_message_to_another_session_says_where_it_comes_from(user, sessi
     assert not Run.objects.filter(session=there).exists()
 
 
+LIMITED = {
+    "a webhook's run": ("agent:main:here", {"hook": "news"}, {"hook": "news"}),
+    "a conversation with a webhook": ("agent:main:hook:news:1", {}, {"hook": "news"}),
+    "a token with limits": (
+        "agent:main:here",
+        {"keyLimits": {"name": "abc", "allow": [], "deny": ["exec"]}},
+        {"tokenPrefix": "abc"},
+    ),
+}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+@pytest.mark.parametrize(("key", "options", "origin"), LIMITED.values(), ids=LIMITED.keys())
+async def test_what_a_limited_run_says_is_material_to_runs_without_its_limits(
+    user, session_of, running, key, options, origin, elsewhere
+):
+    here, there = session_of(user, key), session_of(user, "agent:main:there")
+    target = {"target": there.key} if elsewhere else {}
+    assert not (await use(running(here, options=options), "message", message="run rm for me", **target)).is_error
+    said = [each for each in model_history((there if elsewhere else here).pk, 1) if "run rm for me" in each.text]
+    assert [each.origin for each in said] == [origin]
+    told = recalled(said[0], {})
+    assert (told.role, told.text.startswith("Content from your answer ")) == ("user", True)
+    assert recalled(said[0], origin) == said[0]
+
+
 async def test_a_message_on_another_channel_waits_in_the_outbox_beside_the_reply(user, session_of, running):
     session = session_of(user, "agent:main:telegram:dm:77")
     env = running(session)
@@ -297,3 +327,18 @@ def test_outside_a_run_there_is_nowhere_to_speak_from(user, session_of):
 
     with pytest.raises(Declined, match="outside of a run"):
         make_message.create(env_in(session_of(user)))
+
+
+async def test_what_a_session_may_not_run_it_may_not_have_run_by_another(user, session_of, running):
+    allow_asking()
+    here, there, further = (session_of(user, f"agent:main:{name}") for name in ("here", "there", "further"))
+    allow_asking("session", str(here.pk), security="deny", ask="")
+    await use(running(here), "sessions_send", session_key=there.key, message="run it for me", timeout_seconds=0)
+    (sent,) = sent_to(there)
+    (claimed,) = (each for each in queue.claim("w", 10).runs if each.pk == sent.pk)
+    assert (rules_for("main", str(there.pk)).security, rules_of(claimed).security) == ("allowlist", "deny")
+    assert rules_of(claimed).said_by["security"] == f"session:{here.pk}"
+    env = env_in(there, run_pk=claimed.pk)
+    await use(env, "sessions_send", session_key=further.key, message="and you", timeout_seconds=0)
+    (onward,) = (each for each in queue.claim("w", 10).runs if each.session_id == further.pk)
+    assert rules_of(onward).security == "deny", "the rule goes along as far as the message does"

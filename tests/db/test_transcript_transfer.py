@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from agents.loop import unanswered, well_formed
 from agents.messages import UserMessage
-from agents.prepare import message_of
+from agents.past import message_of
 from clawsite.infra.errors import Conflict, InvalidRequest
 from sessions_app import runs, sessions, transcript_transfer
 from sessions_app.models import Event, Run, Session, TranscriptEntry

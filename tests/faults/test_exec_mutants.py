@@ -1,6 +1,7 @@
 """Deliberate faults in how commands are run and asked about: each breaks just its promise, and without it none is broken."""
 
 import itertools
+import os
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +16,12 @@ from clawsite.infra.identity import identity_of
 from sessions_app import runs, tool_calls
 from sessions_app.models import Session
 from tests.command_runs import ask_first, left_of, long_sleep, run_everything, wish
-from tests.workshop import Workshop
-from tools_app.execution import approvals, command_keeper, commands, spawn, supervise
+from tests.workshop import Workshop, said_in
+from tools_app.builtin import exec as exec_tool
+from tools_app.execution import approvals, command_keeper, commands, planning, spawn, supervise
 from tools_app.execution.command_keeper import CommandKeeper
+from tools_app.execution.environment import build_environment
+from tools_app.execution.plan import ExecPlan
 from tools_app.models import Approval, Command
 
 _numbers = itertools.count(1)
@@ -79,7 +83,7 @@ async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
     mark = long_sleep()
     done = it.send("true")
     await it.shop.ended(done)
-    plan = replace(command_keeper.ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
+    plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
     sandbox = command_keeper.sandbox_of(plan)
     env = command_keeper.build_environment(sandbox.home)
     async with await spawn.start(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
@@ -95,7 +99,7 @@ async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set
     mark = long_sleep()
     done = it.send("true")
     await it.shop.ended(done)
-    plan = replace(command_keeper.ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
+    plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
     sandbox = command_keeper.sandbox_of(plan)
     env = command_keeper.build_environment(sandbox.home)
     async with await spawn.start(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
@@ -131,7 +135,7 @@ async def an_answer_is_used(it: Telling) -> set[str]:
     await it.shop.ended(run_pk)
     again = approvals.consume(run_pk, question.call_id, question.plan_hash)
     question.refresh_from_db()
-    return set() if (question.status, again, it.times_run) == ("used", False, 1) else {"R15"}
+    return set() if (question.status, again, it.times_run) == ("used", None, 1) else {"R15"}
 
 
 async def a_run_is_stopped_before_the_answer(it: Telling) -> set[str]:
@@ -150,6 +154,36 @@ async def the_program_changes_after_the_answer(it: Telling) -> set[str]:
     it.shop.open()
     await it.shop.ended(run_pk)
     return {"L1"} if it.times_run else set()
+
+
+async def a_command_looks_at_its_environment(it: Telling) -> set[str]:
+    """The worker has something in its own, which no list of bad names knows."""
+    run_everything()
+    os.environ["ACME_TELEPORTER"] = "only-the-server-knows"
+    try:
+        run_pk = it.send("env")
+        await it.shop.ended(run_pk)
+    finally:
+        del os.environ["ACME_TELEPORTER"]
+    told = [text for role, text in said_in(run_pk) if role == "toolResult"][-1]
+    assert "HOME=" in told, told
+    return {"L7"} if "only-the-server-knows" in told else set()
+
+
+async def the_program_changes_at_the_last_moment(it: Telling) -> set[str]:
+    """After the transaction that starts the call, before its process begins."""
+    run_pk, question = await it.asked()
+    look = exec_tool.what_changed
+
+    async def changed_just_before(plan: ExecPlan) -> str:
+        it.program.write_text(it.program.read_text() + "echo and more\n")
+        return await look(plan)
+
+    with pytest.MonkeyPatch.context() as meanwhile:
+        meanwhile.setattr(exec_tool, "what_changed", changed_just_before)
+        it.answer(question)
+        await it.shop.ended(run_pk)
+    return {"L8"} if it.times_run else set()
 
 
 def repeats_what_was_in_flight(monkeypatch) -> None:
@@ -188,8 +222,12 @@ def lets_the_last_answer_win(monkeypatch) -> None:
     monkeypatch.setattr(approvals, "_still_wanted", lambda approval: approval.refresh_from_db())
 
 
+def any_answer_of_the_call(run_pk: int, call_id: str, plan_hash: str) -> Approval:
+    return Approval.objects.get(run_id=run_pk, call_id=call_id)
+
+
 def does_not_use_answers_up(monkeypatch) -> None:
-    monkeypatch.setattr(approvals, "consume", lambda run_pk, call_id, plan_hash: True)
+    monkeypatch.setattr(approvals, "consume", any_answer_of_the_call)
 
 
 def leaves_questions_of_stopped_runs_open(monkeypatch) -> None:
@@ -203,7 +241,23 @@ def compares_no_hashes(monkeypatch) -> None:
         "_answered",
         lambda answer, planned, *_: supervise.Supervision("allow", plan=planned.plan, approval=str(answer.pk)),
     )
-    monkeypatch.setattr(approvals, "consume", lambda run_pk, call_id, plan_hash: True)
+    monkeypatch.setattr(approvals, "consume", any_answer_of_the_call)
+
+
+def takes_bad_names_out_of_the_servers_environment(monkeypatch) -> None:
+    def built(home: Path, **more: Any) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "OPENAI_API_KEY")}
+        return kept | build_environment(home, **more)
+
+    for module in (planning, command_keeper):
+        monkeypatch.setattr(module, "build_environment", built)
+
+
+def looks_at_programs_once(monkeypatch) -> None:
+    async def nothing(plan: ExecPlan) -> str:
+        return ""
+
+    monkeypatch.setattr(exec_tool, "what_changed", nothing)
 
 
 MUTANTS = [
@@ -215,6 +269,8 @@ MUTANTS = [
     ("R15", an_answer_is_used, does_not_use_answers_up),
     ("R16", a_run_is_stopped_before_the_answer, leaves_questions_of_stopped_runs_open),
     ("L1", the_program_changes_after_the_answer, compares_no_hashes),
+    ("L7", a_command_looks_at_its_environment, takes_bad_names_out_of_the_servers_environment),
+    ("L8", the_program_changes_at_the_last_moment, looks_at_programs_once),
 ]
 
 

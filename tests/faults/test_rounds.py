@@ -12,7 +12,7 @@ from tests.faults.checker import violations
 from tests.faults.rounds import Round
 from tests.stack import Stack
 
-ROUNDS = int(os.environ.get("CLAWSITE_FAULT_ROUNDS", "50"))
+ROUNDS = int(os.environ.get("CLAWSITE_FAULT_ROUNDS", "20"))
 FIRST_SEED = int(os.environ.get("CLAWSITE_FAULT_SEED", "1"))
 PUPPET = ("-m", "tests.faults.puppet")
 

@@ -1,19 +1,18 @@
-"""The gate against bash: what is allowed runs nothing but what is on the allowlist. CLAWSITE_FUZZ_LINES and _SEED say how much."""
+"""The gate against bash: what is allowed runs nothing but what is on the allowlist. CLAWSITE_FUZZ_LINES says how much."""
 
 import asyncio
 import os
-import secrets
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz import oracle
+from tests.fuzz.chance import SEED
 from tests.fuzz.grammar import GOOD, WORDS_OF_GOOD, Lines
 from tools_app.execution import examine, gate, syntax
 from tools_app.execution.terms import AllowEntry, Executable, GateRules, Place
 
 COUNT = int(os.environ.get("CLAWSITE_FUZZ_LINES", "1500"))
-SEED = int(os.environ.get("CLAWSITE_FUZZ_SEED", "0")) or secrets.randbits(32)
 ALLOWED = frozenset(GOOD) | frozenset(WORDS_OF_GOOD)
 RULES = GateRules("allowlist", "on-miss", tuple(AllowEntry(name) for name in sorted(ALLOWED)))
 # bash runs xx in each of them, and the parsers do not see it: found by earlier rounds, each of another kind.

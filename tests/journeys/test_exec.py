@@ -133,4 +133,5 @@ async def test_where_nobody_allows_commands_they_are_refused_and_the_model_is_to
     row, told = await ran(workshop, command="touch made")
     assert (row.status, row.refused_by) == ("refused", "exec")
     assert told.startswith("exec_denied: commands are refused: no exec rule allows commands here")
+    assert row.result["details"] == {"code": "exec_no_rule", "layer": "exec"}
     assert not (files / "made").exists()

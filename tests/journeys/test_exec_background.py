@@ -51,6 +51,17 @@ async def test_it_outlives_its_run_and_a_later_one_follows_it(workshop: Workshop
     assert await process(workshop, "list") == "no commands run in the background"
 
 
+async def test_the_model_is_told_once_that_it_has_ended(workshop: Workshop, eventually):
+    row = await begun(workshop, "exit 4")
+    await eventually(lambda: Command.objects.get(pk=row.pk).status == "exited")
+    for prompt in ("[[text=first]]", "[[text=second]]"):
+        await workshop.answer(prompt)
+        asked = [message["content"] for message in workshop.model.bodies[-1]["messages"] if message["role"] == "user"]
+        (notice,) = [text for text in asked if "Background command" in text]
+        assert notice.startswith(f"[Background command {row.name} ended with exit code 4, after ")
+        assert asked.index(notice) == 1  # behind the message that had it started, before those that came later
+
+
 async def test_what_takes_longer_than_it_is_waited_for_goes_on_by_itself(workshop: Workshop, eventually):
     run = await workshop.answer(wish(command="echo one; read -r line; echo two", yield_ms=300))
     assert said_in(run)[2][1].startswith("one\n[it runs in the background as `cmd-1`")

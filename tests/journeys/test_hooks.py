@@ -5,9 +5,12 @@ import pytest
 from agents import prepare
 from agents.models import Agent
 from agents.workspace import workspace_of
+from tests.command_runs import ask_first, wish
 from tests.workshop import Workshop, calls_of, said_in
 from tools_app import policies
+from tools_app.execution import approvals
 from tools_app.hooks import HookAnswer, HookCall, PluginHook
+from tools_app.models import Approval, Command
 from tools_app.sources import known_tools
 
 WRITE = '[[tool=write args={"path":"hooked/asked.txt","content":"x"}]] [[text=done]]'
@@ -89,3 +92,26 @@ async def test_a_repeated_call_is_stopped_although_a_hook_changes_it(workshop: W
     again = '[[tool=read args={"path":"nothing"}]]'
     run = await workshop.answer(f"{again * 7} [[text=done]]")
     assert "loop_detected" in [call.result["details"].get("code") for call in calls_of(run)]
+
+
+@pytest.mark.parametrize(("later", "made", "status"), [("shown", {"shown.txt"}, "used"), ("worse", set(), "void")])
+async def test_people_are_asked_about_the_command_as_a_hook_left_it_and_nothing_else_runs(
+    workshop: Workshop, hooked, person, later, made, status
+):
+    """A hook is asked again when the run goes on. Should it answer differently then, what was approved is not what would run."""
+    ask_first()
+    (workspace_of(Agent.objects.get(slug="main"), workshop.user.pk) / "hooked").mkdir(exist_ok=True)
+    says = ["shown"]
+    hooked(lambda call: HookAnswer(arguments={"command": f"touch hooked/{says[0]}.txt"}))
+    run_pk = workshop.send(wish(command="ls"))
+    await workshop.until(run_pk, "waiting")
+    question = Approval.objects.get(run=run_pk)
+    assert question.plan["line"] == "touch hooked/shown.txt"
+    await workshop.close()
+    says[0] = later
+    approvals.resolve(question.pk, by=person("Approver"), decision="allow-once", seen_hash=question.plan_hash)
+    workshop.open()
+    run = await workshop.ended(run_pk)
+    question.refresh_from_db()
+    assert (run.status, files(workshop), question.status) == ("completed", made, status)
+    assert [command.plan_hash for command in Command.objects.filter(run=run)] == [question.plan_hash] * len(made)

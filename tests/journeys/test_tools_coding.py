@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import runner
+from agents import runner, tool_turns
 from agents.models import Agent
 from agents.workspace import workspace_of
 from clawsite.infra.errors import Unavailable
@@ -311,16 +311,18 @@ async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: Workshop, fi
     assert {row.status for row in calls_of(run)} == {"failed" if name == "read" else "refused"}
 
 
-@pytest.mark.parametrize("step", ["ask_model", "steps_taken"], ids=["before the answer", "before the call"])
-async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch, step):
-    really, times = getattr(runner, step), itertools.count(1)
+@pytest.mark.parametrize(
+    ("module", "step"), [(runner, "ask_model"), (tool_turns, "steps_taken")], ids=["before the answer", "before the call"]
+)
+async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch, module, step):
+    really, times = getattr(module, step), itertools.count(1)
 
     def lost_at_the_sixth(*args, **options):
         if next(times) == 6:
             raise Unavailable("the database is gone for a moment")
         return really(*args, **options)
 
-    monkeypatch.setattr(runner, step, lost_at_the_sixth)
+    monkeypatch.setattr(module, step, lost_at_the_sixth)
     run = await workshop.answer(repeated(6, path="a.txt"))
     results = [text for role, text in said_in(run) if role == "toolResult"]
     assert (run.status, run.lease_token > 1) == ("completed", True)

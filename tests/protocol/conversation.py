@@ -5,7 +5,8 @@
     {"connect": {…}}                    challenge, connect with these parameters over the usual ones, hello-ok
     {"send": {…}} {"text": "…"} {"binary": 3} {"large": 30000000}
     {"expect": {…}}                     the next answer (it has an id) or the next event is like this; the two may overtake each
-                                        other, and background events may come in between
+                                        other, and background events may come in between; `session.message` has an order of
+                                        its own, because it is read from rows after the event that it follows
     {"close": 1008, "reason": "…"}      the server closes, with a reason that begins so
     {"do": ["start", "run-1"]}          a step of the worker's hand
     {"set": {"NAME": 1}}                a setting, before the socket is opened
@@ -28,6 +29,7 @@ from websockets.exceptions import ConnectionClosed
 from tests.protocol.server import BACKGROUND, Hand, Socket, Sockets
 
 Line = dict[str, Any]
+MESSAGE = "session.message"
 
 
 def conversations(file: Path) -> Iterator[tuple[str, list[Line]]]:
@@ -109,10 +111,15 @@ class Player:
         """The next frame of that type this socket has not looked at."""
         socket = await self.socket(on)
         kind = "res" if "id" in wanted or wanted.get("type") == "res" else "event"
-        background = BACKGROUND - {wanted.get("event")}
-        start = self.read.get((on, kind), 0)
-        frame = await socket.find(lambda f: f["type"] == kind and f.get("event") not in background, start)
-        self.read[on, kind] = next(at for at in range(start, len(socket.seen)) if socket.seen[at] is frame) + 1
+        queue = MESSAGE if wanted.get("event") == MESSAGE else kind
+        others = {MESSAGE, *BACKGROUND} - {wanted.get("event")}
+        start = self.read.get((on, queue), 0)
+
+        def is_next(frame: Line) -> bool:
+            return frame["type"] == kind and (frame["event"] == MESSAGE if queue == MESSAGE else frame.get("event") not in others)
+
+        frame = await socket.find(is_next, start)
+        self.read[on, queue] = next(at for at in range(start, len(socket.seen)) if socket.seen[at] is frame) + 1
         fault = self.fault(wanted, frame)
         assert fault is None, f"{fault}\nwanted {json.dumps(wanted)}\ngot    {json.dumps(frame)}"
 

@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from agents import housekeeping
 from clawsite.infra import clock, db
 from sessions_app import epoch, freezes, queue
+from sessions_app.compactions import COMPACTED, NOTHING
 from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Run
 from sessions_app.queue import Claimed
@@ -45,8 +46,8 @@ class Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving() -> AsyncIterator[str]:
-    """-> host:port of a server that ends with the block."""
+async def serving(**options: Any) -> AsyncIterator[str]:
+    """-> host:port of a server that ends with the block. `options` are uvicorn's."""
     from clawsite.asgi import application
 
     listener = socket.create_server(("127.0.0.1", 0))
@@ -57,6 +58,7 @@ async def serving() -> AsyncIterator[str]:
         ws_per_message_deflate=False,
         lifespan="on",
         log_config=None,
+        **options,
     )
     server = Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
@@ -218,6 +220,26 @@ class Hand:
         last = end_event(Run.Status.COMPLETED, "stop", startedAt=claimed.started_ms)
         step = {"events": [final, last], "entries": [entry], "model": "openai/fake-1", "input_tokens": 3, "output_tokens": 5}
         await db.write(queue.step, claimed, to=Run.Status.COMPLETED, reason="stop", **step, key=str(claimed.session_id))
+
+    async def summarise(self, run_id: str, text: str, through: str) -> None:
+        """End a run that was asked to summarise the session through that message."""
+        claimed = self.held.pop(run_id)
+        meta = {"summarisedThrough": through, "kept": 2}
+        entry = NewEntry("compaction", "", [{"type": "text", "text": text}], text, f"s-{run_id}", meta)
+        start = NewEvent("compaction", {"phase": "start", "reason": "manual"})
+        told = {"phase": "end", "willRetry": False, "completed": True, "reason": "manual", "messageId": f"s-{run_id}", "text": text}
+        last = end_event(Run.Status.COMPLETED, COMPACTED, startedAt=claimed.started_ms)
+        await db.write(queue.step, claimed, events=[start], key=str(claimed.session_id))
+        step = {"events": [NewEvent("compaction", told), last], "entries": [entry]}
+        await db.write(queue.step, claimed, to=Run.Status.COMPLETED, reason=COMPACTED, **step, key=str(claimed.session_id))
+
+    async def nothing_to_summarise(self, run_id: str) -> None:
+        claimed = self.held.pop(run_id)
+        told = NewEvent("compaction", {"phase": "end", "willRetry": False, "completed": False, "reason": NOTHING})
+        last = end_event(Run.Status.COMPLETED, NOTHING, startedAt=claimed.started_ms)
+        await db.write(
+            queue.step, claimed, to=Run.Status.COMPLETED, reason=NOTHING, events=[told, last], key=str(claimed.session_id)
+        )
 
     async def fail(self, run_id: str, error: str, kind: str = "unavailable") -> None:
         claimed = self.held.pop(run_id)

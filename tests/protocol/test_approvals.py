@@ -49,7 +49,7 @@ async def refused(socket, method: str, params: dict[str, Any]) -> str:
 
 async def test_an_approver_sees_the_whole_question_and_its_answer_is_told_to_all(question, socket_of):
     ben, other = await socket_of("ben"), await socket_of("ben")
-    (record,) = (await ben.call("exec.approval.list"))["approvals"]
+    (record,) = await ben.call("exec.approval.list")
     assert (record["id"], record["request"]["command"], record["planHash"]) == (str(question.pk), "touch made", question.plan_hash)
     assert (record["requester"], record["whyNot"], record["why"]) == ("ada", "", "because")
     assert record["executables"][0]["realpath"] == "/usr/bin/touch"
@@ -61,7 +61,7 @@ async def test_an_approver_sees_the_whole_question_and_its_answer_is_told_to_all
     assert (await ben.call("exec.approval.resolve", answer))["ok"], "the same once more is fine"
     answer["decision"] = "allow-once"
     assert await refused(ben, "exec.approval.resolve", answer) == "CONFLICT"
-    assert (await ben.call("exec.approval.list"))["approvals"] == []
+    assert await ben.call("exec.approval.list") == []
 
 
 async def test_who_asked_sees_it_and_cannot_answer_but_drop_it(question, socket_of):

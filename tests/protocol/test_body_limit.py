@@ -1,4 +1,4 @@
-"""A request that brings too much is refused before it is kept anywhere, whoever sends it."""
+"""A form that brings too much is refused before it is kept anywhere, whoever sends it."""
 
 import asyncio
 
@@ -38,7 +38,3 @@ async def test_a_body_without_a_length_is_refused_as_soon_as_it_is_too_long(addr
 @pytest.mark.parametrize("path", [b"/sign-in/", b"/nowhere/"])
 async def test_what_fits_is_answered_by_the_page(address, path):
     assert await answer(address, HEAD % (path, b"Content-Length: 3"), b"abc") in (b"403", b"404", b"302")
-
-
-async def test_files_may_be_larger_than_forms(address):
-    assert await answer(address, HEAD % (b"/attachments/", b"Content-Length: 100001"), b"x" * 100_001) == b"401"

@@ -12,15 +12,24 @@ from clawsite.accounts.models import AccessToken, User
 from clawsite.accounts.tokens import install_gateway_user
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
+from tests.devices import TestDevice
 from tests.protocol.conftest import ORIGIN
 
 
+@pytest.fixture
+def read_about_devices():
+    """Statements on reader threads about devices, in order."""
+    return []
+
+
 @pytest.fixture(autouse=True)
-def written_by_readers(monkeypatch):
+def written_by_readers(monkeypatch, read_about_devices):
     """Statements on reader threads that are not reads."""
     found = []
 
     def note(execute, sql, params, many, context):
+        if "gateway_" in sql:
+            read_about_devices.append(sql)
         if not sql.lstrip("( \n").upper().startswith("SELECT"):
             found.append(sql)
         return execute(sql, params, many, context)
@@ -117,3 +126,28 @@ async def test_a_sign_in_under_an_older_secret_key_still_counts_and_is_not_renew
     for _ in range(2):
         socket = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
         assert socket.hello["auth"]["scopes"] == ["operator.read", "operator.write"]
+
+
+async def test_a_client_without_a_device_reads_nothing_about_devices(sockets, user, token_of, cookie_of, read_about_devices):
+    await sockets.connect(token_of(user))
+    await sockets.connect()
+    await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie_of(user)}, auth=None)
+    assert read_about_devices == []
+
+
+async def test_a_known_device_costs_few_reads_and_no_write_that_it_waits_for(sockets, user, token_of, read_about_devices):
+    device, token = TestDevice(), token_of(user)
+    await device.connect(sockets, auth={"token": token})
+    await db.write(lambda: None)  # what had to be written behind the first handshake is before this
+    done = threading.Event()
+    busy = asyncio.create_task(db.write(done.wait))
+    try:
+        read_about_devices.clear()
+        await device.connect(sockets, auth={"token": token})
+        assert len(read_about_devices) == 2, "the device and its token"
+        read_about_devices.clear()
+        await device.connect(sockets, auth={"token": device.token})
+        assert len(read_about_devices) == 1, "both at once"
+    finally:
+        done.set()
+        await busy

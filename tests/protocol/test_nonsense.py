@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from clawsite.gateway.schema import protocol_schema
+from tests.devices import TestDevice
 
 WORDS = ["", " ", "x", "x" * 1000, "\0", "a\0b", "9" * 5000, "main", "agent:main:main\n", "agent::", "' OR 1=1 --", "%", "𝕏\u202e"]
 TIMES = ["2026-02-01T10:15:00Z", "2026-02-01", "9999-99-99T00:00:00Z", "0001-01-01T00:00:00+14:00"]
@@ -27,12 +28,38 @@ METHODS = {name: list(method["params"].get("properties", ())) for name, method i
 async def test_nonsense_is_answered_and_never_our_fault(method, sockets):
     socket = await sockets.connect(caps=["session-scoped-events"])
     await socket.call("sessions.create", {"key": "agent:main:main"})
+    await talk_nonsense(socket, method)
+    assert await socket.call("health")
+
+
+OF_DEVICES = [name for name in sorted(METHODS) if name.startswith(("device.", "node."))]
+ROLES = {name: method["role"] for name, method in protocol_schema()["methods"].items()}
+
+
+@pytest.mark.parametrize("method", OF_DEVICES)
+async def test_nonsense_from_those_who_may_is_answered_too(method, sockets, person, token_of):
+    """The gateway token may not pair devices, so here it is an operator, and a node for what nodes call."""
+    device, token = TestDevice(), token_of(person("Operator", "User"))
+    operator = await sockets.connect(token)
+    declared = {"role": "node", "auth": {"token": token}, "commands": ["lights.on"]}
+    request = (await device.refused(sockets, **declared))["details"]["requestId"]
+    await operator.call("node.pair.approve", {"requestId": request})
+    node = await device.connect(sockets, **declared)
+    valid = {"deviceId": device.id, "nodeId": device.id, "requestId": request, "role": "node", "displayName": "x", "event": "e"}
+    await talk_nonsense(
+        node if ROLES[method] == "node" else operator,
+        method,
+        {**valid, "command": "lights.on", "commands": ["lights.on"], "id": request, "ok": True, "timeoutMs": 100},
+    )
+    assert await operator.call("health")
+
+
+async def talk_nonsense(socket, method, more=None):
     numbers = itertools.count(1)
     for field, value in itertools.product(METHODS[method], [*WORDS, *TIMES, *IDS, *OTHERS]):
-        params = {name: valid for name, valid in VALID.items() if name in METHODS[method]}
+        params = {name: valid for name, valid in {**VALID, **(more or {})}.items() if name in METHODS[method]}
         if "idempotencyKey" in METHODS[method]:
             params["idempotencyKey"] = f"k{next(numbers)}"
         answer = await socket.request(method, {**params, field: value})
         assert answer["ok"] or answer["error"]["message"], answer
         assert not answer.get("error", {}).get("message", "").startswith("internal error"), (field, value, answer)
-    assert await socket.call("health")

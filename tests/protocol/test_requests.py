@@ -62,6 +62,34 @@ async def test_the_65th_request_that_waits_is_refused_for_now(sockets, monkeypat
     assert (refused["error"]["code"], refused["error"]["retryable"]) == ("UNAVAILABLE", True)
 
 
+async def test_many_sockets_are_no_way_around_the_rate_of_an_account(sockets, settings, user, token_of):
+    settings.GATEWAY_ACCOUNT_REQUESTS_PER_SECOND, settings.GATEWAY_ACCOUNT_REQUESTS_BURST = 0.001, 3
+    token = token_of(user)
+    one, two, other = await sockets.connect(token), await sockets.connect(token), await sockets.connect()
+    for socket in (one, two, one):
+        assert await socket.call("health")
+    for socket in (one, two):
+        refused = await socket.request("health")
+        assert (refused["error"]["code"], refused["error"]["retryable"]) == ("UNAVAILABLE", True)
+        assert refused["error"]["message"] == "too many requests of this account; slow down"
+    assert await other.call("health"), "another account has its own"
+
+
+async def test_who_stands_at_the_door_without_a_word_keeps_only_its_own_address_waiting(sockets, settings):
+    settings.GATEWAY_KNOCKS_PER_ADDRESS = 2
+    settings.TRUSTED_PROXIES = 1
+    silent = [await sockets.open(headers={"X-Forwarded-For": "203.0.113.9"}) for _ in range(2)]
+    for socket in silent:
+        await socket.event("connect.challenge")
+    refused = await sockets.open(headers={"X-Forwarded-For": "203.0.113.9"})
+    assert (await refused.closed())[0] == 1013
+    assert await sockets.connect(headers={"X-Forwarded-For": "203.0.113.10"})
+    await silent[0].close()
+    again = await sockets.connect(headers={"X-Forwarded-For": "203.0.113.9"})
+    assert await sockets.connect(headers={"X-Forwarded-For": "203.0.113.9"}), "who was let in does not stand there any more"
+    assert await again.call("health")
+
+
 async def test_a_bug_is_told_by_a_reference_and_costs_only_that_request(sockets, monkeypatch, caplog):
     async def broken(call, params):
         raise ZeroDivisionError("secret detail")
@@ -136,10 +164,10 @@ async def test_who_is_online_is_told_when_somebody_comes_and_goes(sockets):
     classic = await sockets.connect(protocol=1)
     page = await sockets.connect(client={"id": "page", "version": "1", "platform": "web", "mode": "webchat", "instanceId": "i1"})
     frame = await watcher.find(
-        lambda f: f.get("event") == "presence" and any(entry.get("id") == "page" for entry in f["payload"]["presence"])
+        lambda f: f.get("event") == "presence" and any(entry.get("host") == "page" for entry in f["payload"]["presence"])
     )
     assert frame["stateVersion"].keys() == {"presence", "health"}
     await classic.event("presence", id="page", status="online")
     await page.close()
     await classic.event("presence", id="page", status="offline")
-    assert not any(entry.get("id") == "page" for entry in await watcher.call("system-presence"))
+    assert not any(entry.get("host") == "page" for entry in await watcher.call("system-presence"))

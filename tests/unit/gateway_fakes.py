@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from clawsite.gateway.authority import Credential
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.fanout import SessionFacts
 from clawsite.gateway.frames import Client, Encoded, dialect_of
@@ -38,7 +39,9 @@ def connection(user: int = OWNER, *, protocol: int = 4, caps: tuple[str, ...] = 
     return Connection(
         line=RecordingLine(),
         client=Client(id="test"),
-        authority=SimpleNamespace(user=SimpleNamespace(pk=user), may_read=True, sees_all=sees_all),
+        authority=SimpleNamespace(
+            user=SimpleNamespace(pk=user), may_read=True, sees_all=sees_all, credential=Credential("gateway-token")
+        ),
         protocol=protocol,
         dialect=dialect_of(protocol),
         caps=frozenset(caps),

@@ -44,6 +44,29 @@ def test_tool_calls_are_notes_on_lines_of_their_own(screen: Screen) -> None:
     assert screen.printer.text == "Let me look.\n\nIt is not there."
 
 
+def test_a_call_that_waits_for_people_says_which_question_it_is_and_what_became_of_it(screen: Screen) -> None:
+    asked = {"id": "3f2a0000-0000-4000-8000-000000000000", "expiresAt": 1, "needed": 1}
+    screen.says("I look.")
+    screen.show("tool", phase="waiting", name="exec", toolCallId="c", args={"command": "ls"}, approval=asked)
+    screen.show("lifecycle", phase="waiting", reason="approval")
+    for status, by, reason in (
+        ("approved", "ben", ""),
+        ("denied", "ben", "not today"),
+        ("expired", None, "nobody answered in time"),
+    ):
+        told = {"id": asked["id"], "status": status, "by": by, "reason": reason}
+        screen.show("tool", phase="decided", name="exec", toolCallId="c", approval=told)
+    screen.show("lifecycle", phase="waiting", reason="frozen")
+    assert screen.notes.getvalue().splitlines() == [
+        '· exec waits for an approval (claw approvals show 3f2a0000): {"command": "ls"}',
+        "· exec: approved by ben",
+        "· exec: denied by ben: not today",
+        "· exec: expired: nobody answered in time",
+        "· waiting: frozen",
+    ]
+    assert screen.answer.getvalue() == "I look.\n"
+
+
 def test_notes_leave_an_answer_alone_that_goes_elsewhere() -> None:
     screen = Screen(one_place=False)
     screen.says("Hel")
@@ -95,6 +118,13 @@ def test_escape_sequences_do_not_reach_the_terminal(screen: Screen) -> None:
             "tool",
             {"phase": "result", "name": "read", "isError": True, "result": {"content": [{"text": "gone"}]}},
             "result read failed: gone",
+        ),
+        ("tool", {"phase": "update", "name": "exec", "partialResult": "so\nfar"}, "update exec so far"),
+        ("tool", {"phase": "waiting", "name": "exec", "args": {"command": "ls"}, "approval": {}}, 'waiting exec {"command": "ls"}'),
+        (
+            "tool",
+            {"phase": "decided", "name": "exec", "approval": {"status": "denied", "by": "ben", "reason": "not today"}},
+            "decided exec denied by ben: not today",
         ),
         ("session", {"change": "reset"}, "reset"),
     ],

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clawsite import client as client_module
-from clawsite.client import Client, Event, EventsGone, GatewayError, Unreachable
+from clawsite.client import Client, Endpoint, Event, EventsGone, GatewayError, RunFailed, Unreachable
 from tests.unit.stub_gateway import KEY, StubGateway, stub_gateway
 
 
@@ -205,3 +205,60 @@ async def test_a_token_that_was_revoked_meanwhile_is_not_tried_for_ever(gateway:
         await gateway.drop_all()
         with pytest.raises(GatewayError, match="unauthorized"):
             await anext(events)
+
+
+def stored(text: str) -> dict[str, object]:
+    return {"final": True, "message": {"role": "assistant", "content": [{"type": "text", "text": text}]}}
+
+
+async def test_asking_returns_the_last_answer_of_the_run_also_over_a_loss(gateway: StubGateway) -> None:
+    async with Client(gateway.endpoint()) as client:
+        asking = asyncio.create_task(client.ask("hi", session_key=KEY, idempotency_key="r1"))
+        await gateway.asked("agent")
+        await gateway.write("r1", 1, "assistant", **stored("Let me look."))
+        await gateway.drop_all()
+        await gateway.write("r1", 2, "assistant", **stored("It is Tuesday."))
+        await gateway.write("r1", 3, "lifecycle", phase="end", aborted=False)
+        assert await asyncio.wait_for(asking, 10) == "It is Tuesday."
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [({"phase": "error", "error": "no key"}, "no key"), ({"phase": "end", "aborted": True, "stopReason": "rpc"}, "stopped: rpc")],
+)
+async def test_asking_says_why_there_is_no_answer(gateway: StubGateway, end: dict[str, object], words: str) -> None:
+    async with Client(gateway.endpoint()) as client:
+        asking = asyncio.create_task(client.ask("hi", session_key=KEY, idempotency_key="r1"))
+        await gateway.asked("agent")
+        await gateway.write("r1", 1, "lifecycle", **end)
+        with pytest.raises(RunFailed, match=words) as failed:
+            await asyncio.wait_for(asking, 10)
+        assert failed.value.run_id == "r1"
+
+
+async def test_frames_of_a_name_come_over_a_loss(gateway: StubGateway) -> None:
+    async with Client(gateway.endpoint()) as client:
+        frames = client.frames("exec.approval.requested")
+
+        async def heard(number: int) -> dict[str, object]:
+            """Told again and again until somebody listens."""
+            coming = asyncio.create_task(anext(frames))
+            async with asyncio.timeout(10):
+                while not coming.done():
+                    for name in ("tick", "exec.approval.requested"):
+                        for socket in list(gateway.sockets):
+                            await socket.send(json.dumps({"type": "event", "event": name, "payload": {"n": number}}))
+                    await asyncio.sleep(0.01)
+            return await coming
+
+        assert (await heard(1))["event"] == "exec.approval.requested"
+        await gateway.drop_all()
+        while (frame := await heard(2))["payload"] != {"n": 2}:
+            assert frame["event"] == "exec.approval.requested"
+        await frames.aclose()
+
+
+def test_a_token_is_read_from_a_file(tmp_path) -> None:
+    (tmp_path / "token").write_text("claw_secret\n")
+    endpoint = Endpoint.with_token_file("ws://127.0.0.1:1/ws", tmp_path / "token", scopes=("operator.read",))
+    assert (endpoint.token, endpoint.scopes) == ("claw_secret", ("operator.read",))

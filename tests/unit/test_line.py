@@ -1,7 +1,9 @@
 """The line to one client: order, numbers, limits, and what happens to one that does not read."""
 
 import asyncio
+import gc
 import json
+import weakref
 
 from clawsite.gateway import limits
 from clawsite.gateway.frames import encode_event
@@ -155,3 +157,27 @@ async def test_a_reason_fits_a_close_frame_whatever_it_says():
     line.close(1008, "ü" * 100)
     await line.ended.wait()
     assert len(socket.closed[1].encode()) <= 123
+
+
+async def test_a_connection_that_waits_holds_nothing_of_what_it_sent():
+    """A thousand idle sockets would each keep the last list of who is online."""
+
+    class Text(str):
+        """As a str, but it can be asked whether it is still there."""
+
+    socket, written = Socket(), asyncio.Event()
+
+    async def send(text: str) -> None:
+        written.set()
+
+    socket.send = send
+    line = socket.line()
+    text = Text("x" * 80_000)
+    held = weakref.ref(text)
+    line.reply_now(text)
+    del text
+    await written.wait()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert held() is None
+    await until_written(line)

@@ -286,6 +286,11 @@ def test_call_ids_become_unique_and_short(earlier: list[str], now: list[str]) ->
     assert all(0 < len(each) <= LONGEST_CALL_ID for each in ids)
 
 
+def test_where_earlier_calls_are_not_in_the_history_short_ids_have_the_mark_of_their_run() -> None:
+    marked = with_unique_ids(wants("call_1", "", "toolu_01A09q90qw90lq917835lq9"), [], "_44")
+    assert [each.id for each in marked.tool_calls] == ["call_1_44", "call_2_44", "toolu_01A09q90qw90lq917835lq9"]
+
+
 @settings(deadline=None)
 @given(ids=st.lists(st.text(min_size=1, max_size=LONGEST_CALL_ID), unique=True))
 def test_good_call_ids_are_left_alone(ids: list[str]) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from clawsite.api.access import needs
 from clawsite.gateway import protocol_docs, registry
-from clawsite.gateway.dispatch import Bucket
 from clawsite.gateway.events import EVENTS
+from clawsite.gateway.rates import Bucket
 from clawsite.gateway.registry import Nothing, method
 from clawsite.gateway.schema import protocol_schema
 from clawsite.gateway.scopes import Scope
@@ -19,6 +20,18 @@ PROJECT = Path(__file__).resolve().parents[2]
 def test_a_method_without_a_scope_cannot_be_declared():
     with pytest.raises(TypeError, match="scope"):
         method("careless")
+
+
+def test_a_method_that_changes_something_says_what_it_is_for_tokens_with_tool_limits():
+    async def handler(call: object, params: Nothing) -> dict[str, str]:
+        """Words."""
+        return {}
+
+    for scope in set(Scope) - {Scope.READ}:
+        with pytest.raises(ValueError, match="tool limits"):
+            method("careless", scope=scope)(handler)
+    with pytest.raises(ValueError, match="tool limits"):
+        needs(Scope.WRITE)
 
 
 def test_a_method_cannot_be_declared_twice_or_without_words():

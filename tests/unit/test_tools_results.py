@@ -52,6 +52,7 @@ def test_other_bytes_are_refused_in_words(content, words):
         image_result_from_bytes(content)
 
 
-def test_what_is_no_base64_is_told():
+@pytest.mark.parametrize("data", ["no base64!", "÷"])
+def test_what_is_no_base64_is_told(data):
     with pytest.raises(ToolFailed, match="not valid base64"):
-        image_result("no base64!")
+        image_result(data)

@@ -32,7 +32,6 @@ NO_SENTENCES = {
     "lim max min sup inf limsup liminf argmax argmin det gcd",
     "light dark",
     ": no answer in ms",
-    "exec_denied: commands are refused: no exec rule",
     "no hello",
     "no reason given",
     "not connected",
@@ -155,8 +154,11 @@ def bare_words(template: str) -> list[str]:
             kept.append(token.contents)
         else:
             kept.append(" ")
+    html = "".join(kept)
+    if html.lstrip().startswith("data-"):  # attributes for elements of other templates
+        html = f"<div {html}>"
     reader = SpokenText()
-    reader.feed(_without_void_tags("".join(kept)))
+    reader.feed(_without_void_tags(html))
     words = [word for said in reader.said for word in re.findall(r"[^\W\d_][\w-]+", said)]
     return [word for word in words if word not in NOT_TRANSLATED]
 

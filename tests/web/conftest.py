@@ -130,3 +130,16 @@ def stored(chat: Page, gateway: FakeGateway, site: str) -> Callable[..., Page]:
         return open_page(chat, site)
 
     return show
+
+
+@pytest.fixture
+def patience() -> Iterator[None]:
+    """For tests whose pages are slow to settle."""
+    expect.set_options(timeout=20_000)  # a loaded machine; how long something takes is not what is tested here
+    yield
+    expect.set_options(timeout=None)
+
+
+@pytest.fixture
+def ada(person: Callable[..., User]) -> User:
+    return person(name="ada")

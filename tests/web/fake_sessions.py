@@ -24,7 +24,7 @@ def row(name: str, title: str = "", *, age: int = 0, **more: Any) -> Row:
         "label": None,
         "updatedAt": NOW - age,
         "createdAt": NOW - age - HOUR,
-        "owner": "somebody",
+        "owner": {"actor": {"label": "somebody"}},
         "pinned": False,
         "archived": False,
         "unread": False,

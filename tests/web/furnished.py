@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from clawsite.accounts import tokens
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
+from clawsite.gateway.models import Device, DeviceToken, Hook, HookDelivery, NodeInvocation, PairingRequest
 from clawsite.infra import clock
 from sessions_app import runs
 from sessions_app.models import Freeze, Outbox, Run
@@ -107,6 +109,23 @@ def rows_of_everything(root: User) -> Iterator[None]:
     Freeze.objects.create(
         scope="agent", subject="demo", reason="it wrote too much", by=root, by_name="ada", at=clock.now(), lifted_at=clock.now()
     )
+    hooks = [Hook.objects.create(slug=f"news{n}", name="News", enabled=bool(n), owner=root, token_digest="0") for n in range(2)]
+    sent = {"path": "news1", "received_at": clock.now(), "address": "127.0.0.1", "outcome": "accepted", "status_code": 202}
+    delivery = HookDelivery.objects.create(hook=hooks[1], run=run, body='{"a": 1}', **sent)
+    device = Device.objects.create(owner=root, fingerprint="ab" * 32, public_key="x", display_name="Kitchen", is_node=True)
+    DeviceToken.objects.create(device=device, role="node")
+    later = clock.now() + timedelta(hours=1)
+    PairingRequest.objects.create(fingerprint="cd" * 32, public_key="x", role="operator", expires_at=later)
+    NodeInvocation.objects.create(
+        owner=root,
+        device=device,
+        command="lights.on",
+        request_hash="x",
+        idempotency_key="k",
+        timeout_ms=1,
+        expires_at=later,
+        status="done",
+    )
     guests = Group.objects.create(name="Guests")
     policies.save_policy(scope="agent", subject="demo", deny=["exec"])
     test = policy_tests.save_test(name="demo never runs a command", expected="never", agent="demo", tool="exec")
@@ -115,9 +134,9 @@ def rows_of_everything(root: User) -> Iterator[None]:
     known = {"package": "clawsite-acme", "version": "1.0", "tools": ["acme_post"], "seen_at": clock.now()}
     plugins = [Plugin.objects.create(name=f"acme{n}", enabled=bool(n), **known) for n in range(2)]
     yield
-    for model in (ApprovalVote, Grant, Approval, Command, ExecRule, Freeze):
+    for model in (ApprovalVote, Grant, Approval, Command, ExecRule, Freeze, Device, PairingRequest):
         model.objects.all().delete()
-    for row in (*servers, *plugins):
+    for row in (*servers, *plugins, delivery, *hooks):
         row.delete()
     policy_tests.delete_test(test.pk)
     policies.delete_policy(scope="agent", subject="demo")

@@ -52,7 +52,15 @@ def test_strangers_are_sent_to_sign_in(client: Client, path: str) -> None:
 def test_every_form_needs_its_csrf_token(user: User) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(user)
-    for path in ("profile", "password", "tokens", "tokens/1/revoke", "browsers/1/sign-out", "browsers/sign-out-others"):
+    for path in (
+        "profile",
+        "password",
+        "tokens",
+        "tokens/1/revoke",
+        "browsers/1/sign-out",
+        "browsers/sign-out-others",
+        "devices/1/revoke",
+    ):
         assert strict.post(f"/account/{path}/").status_code == 403
         assert strict.get(f"/account/{path}/").status_code == 405
 

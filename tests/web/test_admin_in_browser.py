@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
+import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app import runs

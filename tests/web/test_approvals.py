@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,29 +13,22 @@ from clawsite.infra import clock
 from sessions_app.models import Session
 from tests.approvals import asked
 from tests.web import axe
-from tests.web.fake_gateway import FakeGateway
+from tests.web.fake_gateway import KEY, FakeGateway
 from tests.web.screen import begin, open_page, sign_in, stored_message
 from tools_app.execution import approvals
 from tools_app.models import Approval, ExecRule, Grant
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("database", "patience")
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+# Links of the bar and of the tabs that are not wholly within what holds them, and within the window.
+CUT_OFF = """[...document.querySelectorAll("nav a")].filter((link) => {
+  const [mine, nav] = [link, link.closest("nav")].map((each) => each.getBoundingClientRect());
+  return mine.width && (mine.right > Math.min(nav.right, innerWidth) + 1 || mine.left < Math.max(nav.left, 0) - 1);
+}).map((link) => link.textContent)"""
 HOSTILE = (
     'echo \u202egnp.exe \u200bx\x07 "><img src=x onerror="window.owned=1"><script>window.owned=1</script> \u0440wd\nrm -rf /tmp/x'
 )
-
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    expect.set_options(timeout=20_000)  # a loaded machine; how long something takes is not what is tested here
-    yield
-    expect.set_options(timeout=None)
-
-
-@pytest.fixture
-def ada(person: Callable[..., User]) -> User:
-    return person(name="ada")
 
 
 @pytest.fixture
@@ -106,7 +99,7 @@ def test_a_denial_carries_its_reason_and_an_approval_can_last(queue: Callable[..
     shown.get_by_label("How many times").fill("3")
     shown.get_by_label(re.compile("in all chats")).check()
     shown.get_by_role("button", name="Approve", exact=True).click()
-    expect(card(page, second)).to_contain_text("ben approved it for a while")
+    expect(card(page, second)).to_contain_text("ben approved it once and 3 times more within 8 hours, for this agent, in all chats")
     grant = Grant.objects.get()
     assert (grant.scope, grant.uses_left) == ("agent", 3)
 
@@ -128,6 +121,20 @@ def test_all_of_a_long_command_is_shown_before_it_can_be_approved(queue: Callabl
     shown.locator(".command").evaluate("box => box.scrollTo(0, box.scrollHeight)")
     expect(approve).to_be_enabled()
     expect(shown.locator(".unread")).to_be_hidden()
+
+
+def test_without_the_script_that_holds_back_it_could_be_approved_unread(
+    queue: Callable[..., Page], ask: Callable[..., Approval], page: Page
+) -> None:
+    """The deliberate fault for L2: the test above would turn red."""
+    careless = "export function holdBack() {}\nexport const isRead = () => true;"
+    page.route("**/approvals_reading.js", lambda route: route.fulfill(body=careless, content_type="text/javascript"))
+    question = ask("python3 - <<'EOF'\n" + "\n".join(f"print({n})" for n in range(200)) + "\nEOF")
+    shown = card(queue(), question)
+    shown.focus()
+    expect(shown.get_by_role("button", name="Approve once")).to_be_enabled()
+    page.keyboard.press("a")
+    expect(shown).to_contain_text("ben approved it once")
 
 
 def test_without_scripts_the_whole_text_is_there_and_can_be_answered(
@@ -277,10 +284,11 @@ def test_an_operator_lets_the_agent_ask(page: Page, site: str, person: Callable[
 def test_a_command_is_judged_while_one_types(queue: Callable[..., Page]) -> None:
     page = queue("/approvals/try/")
     page.get_by_label("Security").select_option("allowlist")
+    page.get_by_label("Sandbox").select_option("2")
     page.get_by_label("Command line").press_sequentially("ls -la")
     expect(page.locator("#verdict")).to_contain_text("Somebody would be asked")
     expect(page.locator("#verdict .part.program")).to_have_text("ls")
-    page.get_by_label("Allowed programs, one a line").fill("ls")
+    page.get_by_label("Programs to suppose as allowed too, one a line").fill("ls")
     expect(page.locator("#verdict")).to_contain_text("It would run")
     page.get_by_label("Command line").fill("ls $(id)")
     expect(page.locator("#verdict")).to_contain_text("Somebody would be asked")
@@ -368,6 +376,7 @@ def test_an_open_question_and_an_answered_one_survive_loading_the_page_again(
             "by": "cleo",
             "reason": "",
             "decidedAt": 1,
+            "granted": {"grant": 1, "scope": "session", "seconds": 900, "uses": None},
         },
         "c2": {"id": str(question.pk), "status": "pending", "expiresAt": 1, "needed": 1},
     }
@@ -385,25 +394,172 @@ def test_an_open_question_and_an_answered_one_survive_loading_the_page_again(
     gateway.answers["chat.history"] = lambda params: gateway.history(messages, activeRun=active)
     sign_in(page, site, ben)
     open_page(page, site)
-    expect(page.locator(".tool").nth(0).locator(".approval")).to_contain_text("cleo approved it for a while")
+    expect(page.locator(".tool").nth(0).locator(".approval")).to_contain_text("cleo approved it for 15 minutes, in this chat")
     expect(page.locator(".tool").nth(1).locator(".status")).to_have_text("waiting")
     expect(page.locator(".tool").nth(1).get_by_role("button", name="Approve once")).to_be_visible()
     expect(page.locator(".ending .note")).to_contain_text("somebody has to allow a command")
 
 
-def test_an_operator_is_led_from_a_refusal_to_letting_the_agent_ask(
-    page: Page, gateway: FakeGateway, site: str, person: Callable[..., User]
-) -> None:
-    words = (
-        "exec_denied: commands are refused: no exec rule allows commands here; an operator can let the agent ask. It did not run."
-    )
+def told_call(gateway: FakeGateway, words: str, approval: dict[str, Any] | None = None, **result: Any) -> None:
+    """A conversation with one call of exec and its result."""
     call = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "ls"}}
-    refused = {"verdict": {"allowed": False}, "isError": True, "toolCallId": "c1", "toolName": "exec"}
-    messages = [{**stored_message("assistant", "", 1), "content": [call]}, {**stored_message("toolResult", words, 1), **refused}]
-    gateway.answers["chat.history"] = lambda params: gateway.history(messages)
+    asking = {**stored_message("assistant", "", 1), "content": [call], **({"approvals": {"c1": approval}} if approval else {})}
+    answered = {**stored_message("toolResult", words, 1), "toolCallId": "c1", "toolName": "exec", **result}
+    gateway.answers["chat.history"] = lambda params: gateway.history([asking, answered])
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_an_operator_is_led_from_a_refusal_to_letting_the_agent_ask(
+    page: Page, gateway: FakeGateway, site: str, person: Callable[..., User], helps: bool
+) -> None:
+    told_call(gateway, "exec_denied: no.", verdict={"allowed": False, "layer": "exec"}, isError=True, letAsk=helps)
     sign_in(page, site, person("Operator", "User", name="olga"))
     open_page(page, site)
-    expect(page.get_by_role("link", name="Let this agent ask")).to_have_attribute("href", "/approvals/?let=main#let-ask")
+    expect(page.locator(".tool .verdict")).to_have_text("refused by the exec rules")
+    link = page.get_by_role("link", name="Let this agent ask")
+    if helps:
+        expect(link).to_have_attribute("href", "/approvals/?let=main#let-ask")
+    else:
+        expect(link).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "approval", "verdict"),
+    [
+        (True, {"status": "used", "decision": "allow-once", "by": "cleo"}, "approved once by cleo"),
+        (False, {"status": "denied", "decision": "deny", "by": "cleo", "reason": "not on a Friday"}, "denied by cleo"),
+        (False, {"status": "denied", "decision": "drop", "by": "ada"}, "dropped by ada"),
+        (False, {"status": "expired", "decision": "", "by": None}, "nobody answered in time"),
+    ],
+)
+def test_a_call_names_the_person_who_decided_and_not_a_layer(
+    talk: Callable[[User], Page], gateway: FakeGateway, ada: User, allowed: bool, approval: dict[str, Any], verdict: str
+) -> None:
+    facts = {"id": "a1", "decidedAt": 1_700_000_000_000, **approval}
+    layer = {"allowed": allowed, "layer": "profile" if allowed else "exec"}
+    told_call(gateway, "exec_denied: raw words", facts, verdict=layer, isError=not allowed)
+    page = talk(ada)
+    card = page.locator(".tool")
+    expect(card.locator(".verdict")).to_have_text(verdict)
+    expect(card.locator(".why")).to_be_hidden()  # the person's own words stand there already
+    if reason := approval.get("reason"):
+        expect(card.locator(".approval q")).to_have_text(reason)
+    if allowed:
+        card.locator("summary").first.click()
+        expect(card.locator(".layers")).to_have_text("By the policy: allowed by profile")
+
+
+SOON = 1_700_000_000_000
+GRANT = {"id": 7, "person": "cleo", "scope": "session", "expiresAt": SOON, "usesLeft": None}
+MINUTES = {"grant": 7, "scope": "session", "seconds": 900, "uses": None}
+
+
+@pytest.mark.parametrize(
+    ("admission", "verdict", "behind"),
+    [
+        ({"by": "answer", "decision": "allow-once", "person": "cleo"}, "approved once by cleo", ""),
+        ({"by": "answer", "decision": "allow-for", "person": "cleo", "granted": MINUTES}, "approved by cleo for 15 minutes", ""),
+        ({"by": "answer", "decision": "allow-always", "person": "cleo", "granted": MINUTES}, "allowed always by cleo", ""),
+        (
+            {"by": "grant", "grants": [GRANT]},
+            r"allowed by a grant of cleo, until .*\d\d:\d\d.*",
+            "Grant #7 of cleo: in this chat, until",
+        ),
+        (
+            {"by": "grant", "grants": [{**GRANT, "scope": "agent", "expiresAt": None, "usesLeft": 4}]},
+            "allowed by a grant of cleo, 4 uses left",
+            "Grant #7 of cleo: for this agent, in all chats, 4 uses left",
+        ),
+        (
+            {"by": "grant", "grants": [{**GRANT, "person": "", "expiresAt": None}, GRANT]},
+            "allowed by grant #7, and 1 more",
+            "Grant #7: ",
+        ),
+        ({"by": "rules"}, "allowed by the exec rules", ""),
+    ],
+)
+def test_a_call_names_who_or_what_let_it_through_and_folds_the_layers(
+    talk: Callable[[User], Page], gateway: FakeGateway, ada: User, admission: dict[str, Any], verdict: str, behind: str
+) -> None:
+    told_call(gateway, "made", verdict={"allowed": True, "layer": "profile", "admission": admission})
+    page = talk(ada)
+    card = page.locator(".tool")
+    expect(card.locator(".verdict")).to_have_text(re.compile(f"^{verdict}$"))
+    expect(card.locator(".layers")).to_be_hidden()
+    card.locator("summary").first.click()
+    expect(card.locator(".layers")).to_contain_text(behind)
+    expect(card.locator(".layers")).to_contain_text("By the policy: allowed by profile")
+
+
+def test_on_a_phone_a_call_by_a_grant_says_so_without_being_opened(
+    browser: Browser, site: str, gateway: FakeGateway, ada: User, page: Page
+) -> None:
+    page.set_viewport_size(PHONE["viewport"])
+    told_call(gateway, "made", verdict={"allowed": True, "layer": "profile", "admission": {"by": "grant", "grants": [GRANT]}})
+    sign_in(page, site, ada)
+    open_page(page, site)
+    expect(page.locator(".tool .verdict")).to_be_visible()
+    assert page.locator(".tool").evaluate(
+        "card => card.querySelector('.state').getBoundingClientRect().right <= card.getBoundingClientRect().right"
+    )
+
+
+WITHOUT_SCROLLING = """(card) => {
+  const list = document.querySelector("#composer, form:has(#send)").getBoundingClientRect().top;
+  return [".left", ".command", "[value=allow-once]", "[value=deny]"].filter((part) => {
+    const { top, bottom } = card.querySelector(part).getBoundingClientRect();
+    return top < 48 || bottom > list;
+  });
+}"""
+
+
+@pytest.mark.parametrize("line", ["git status --short", " && ".join(f"echo {n} && du -sh some/directory/{n}" for n in range(40))])
+def test_on_a_phone_command_answers_and_time_left_are_seen_without_scrolling(
+    browser: Browser, page: Page, site: str, gateway: FakeGateway, ben: User, ask: Callable[..., Approval], line: str
+) -> None:
+    page.set_viewport_size(PHONE["viewport"])
+    question = ask(line)
+    sign_in(page, site, ben)
+    open_page(page, site)
+    wait_for_people(gateway, question)
+    card = page.locator(".question.in-chat")
+    expect(card.get_by_role("button", name="Deny", exact=True)).to_be_visible()
+    expect(card.locator(".facts")).to_be_hidden()
+    assert card.evaluate(WITHOUT_SCROLLING) == []
+    expect(card.locator(".glance")).to_contain_text("/home/ada/work")  # where it runs is part of what is agreed to
+    expect(card.locator(".glance")).to_contain_text("Why it is asked")
+    fold = card.locator(".facts-fold > summary")
+    expect(fold).to_contain_text("Writes to /home/ada/work/out.txt")  # what is worth a look is told outside of the fold
+    fold.click()
+    expect(card.locator(".facts")).to_contain_text("/home/ada/work/out.txt")
+    fold.click()
+    approve = card.get_by_role("button", name="Approve once")
+    if len(line) > 100:  # more than its box shows: it can be approved when all of it was shown
+        expect(card.locator(".unread")).to_be_visible()
+        expect(approve).to_be_disabled()
+        card.locator(".command").evaluate("box => box.scrollTo(0, box.scrollHeight)")
+    expect(approve).to_be_enabled()
+
+
+def test_a_background_command_shows_its_end_when_it_comes_and_after_a_reload(
+    talk: Callable[[User], Page], gateway: FakeGateway, ada: User
+) -> None:
+    told_call(gateway, "[it runs in the background as `cmd-1`]", verdict={"allowed": True}, details={"status": "running"})
+    page = talk(ada)
+    status = page.locator(".tool .status")
+    expect(status).to_have_text("in the background")
+    ended = {"name": "cmd-1", "status": "exited", "exitCode": 3, "signal": "", "durationMs": 75_000}
+    notice = {**stored_message("notice", "", 1), "notice": "command", "toolCallId": "c1", "command": ended}
+    gateway.cursor += 1
+    payload = {"sessionKey": KEY, "sessionId": "g1", "cursor": gateway.cursor, "ts": 1, "change": "command", "message": notice}
+    gateway.deliver({"type": "event", "event": "session", "payload": payload})
+    expect(status).to_have_text("exit code 3")
+    expect(page.locator(".tool .duration")).to_have_text("1 min 15 s")
+    before = gateway.answers["chat.history"]({})["messages"]
+    gateway.answers["chat.history"] = lambda params: gateway.history([*before, notice])
+    page.reload()
+    expect(status).to_have_text("exit code 3")
+    expect(page.locator(".notice")).to_have_count(0)  # its card says it
 
 
 # For everybody
@@ -427,6 +583,7 @@ def test_the_pages_are_accessible_and_fit(
         if address == "/approvals/":
             page.locator(".question").first.locator("summary", has_text="Deny…").click()
         axe.look(page, f"{address} on a {size}", faults)
+        assert page.evaluate(CUT_OFF) == [], address
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
     context.close()
     assert faults == []

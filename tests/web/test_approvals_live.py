@@ -4,17 +4,19 @@ import datetime as dt
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
+from clawsite.infra.models import AuditEntry
 from tests.policies import policy_restored
 from tests.stack import Stack
 from tests.web.screen import PATIENCE, send
 from tools_app import policies
-from tools_app.models import Approval, ExecRule, Grant
+from tools_app.models import Approval, Command, ExecRule, Grant
 
 pytestmark = pytest.mark.usefixtures("database", "the_demo_agent_has_exec", "no_rules_of_others")
 
@@ -130,6 +132,37 @@ def test_a_denial_reaches_the_model_with_its_reason(
     expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("Not on a Friday")
 
 
+def test_what_was_approved_for_15_minutes_runs_again_by_the_grant_and_every_page_says_so(
+    at_desk: Callable[[User, str], Page], in_chat: Page, ada: User, ben: User
+) -> None:
+    let_demo_ask()
+    send(in_chat, "run ls -la")
+    first = in_chat.locator(".tool").nth(0)
+    expect(first.locator(".approval")).to_contain_text("Waiting for an approver")
+    page = at_desk(ben, f"/approvals/{question_of(ada).pk}/")
+    page.locator("summary", has_text="Approve for…").click()
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(".ended")).to_contain_text("approved it for 15 minutes, in this chat")
+    expect(first.locator(".approval")).to_contain_text(f"{ben.username} approved it for 15 minutes, in this chat")
+    expect(first.locator(".verdict")).to_have_text(f"approved by {ben.username} for 15 minutes")
+    send(in_chat, "run ls -la")
+    again = in_chat.locator(".tool").nth(1)
+    by_grant = re.compile(rf"allowed by a grant of {ben.username}, until .*\d\d:\d\d")
+    expect(again.locator(".verdict")).to_have_text(by_grant)
+    in_chat.reload()
+    expect(again.locator(".verdict")).to_have_text(by_grant)
+
+    begun = Command.objects.filter(session__owner=ada).order_by("started_at").last()
+    assert begun
+    started = AuditEntry.objects.get(action="command.started", subject_id=str(begun.pk))
+    assert started.details["grants"] == [Grant.objects.get(owner=ben).pk]
+    run = at_desk(ada, f"/runs/{begun.run_id}/")
+    expect(run.locator("#calls summary")).to_contain_text(f"of {ben.username}, in this chat, until")
+    expect(run.locator("#story .verdict")).to_have_text(by_grant)
+    grants = at_desk(ben, "/approvals/grants/")
+    expect(grants.locator(".grants > li").first).to_contain_text("15 minutes")
+
+
 def test_who_may_approve_does_it_in_the_chat_and_the_queue_of_another_hears_of_it(
     at_desk: Callable[[User, str], Page], ben: User, person: Callable[..., User]
 ) -> None:
@@ -157,6 +190,51 @@ def test_a_question_that_nobody_answers_expires_before_everybodys_eyes(
     expect(in_chat.locator(".tool .approval")).to_contain_text("Nobody answered in time")
     expect(page.locator(".question")).to_contain_text("Nobody answered in time")
     expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("nobody approved the command in time")
+
+
+def test_every_server_process_dies_while_a_question_is_open_and_nobody_has_to_ask_again(
+    at_desk: Callable[[User, str], Page], in_chat: Page, live: Stack, ada: User, ben: User
+) -> None:
+    let_demo_ask()
+    queue = at_desk(ben, "/approvals/")
+    expect(queue.locator("#queue-state")).to_contain_text("live")
+    send(in_chat, "run ls -la; until [ -e go ]; do sleep 0.1; done; echo it-went")
+    tool = in_chat.locator(".tool")
+    expect(tool.locator(".approval")).to_contain_text("Waiting for an approver")
+    asked = question_of(ada)
+    card = queue.locator(f"#q-{asked.pk}")
+    expect(card).to_be_visible()
+
+    servers = [*live.webs, *live.workers]
+    for server in servers:
+        server.kill()
+    expect(in_chat.locator("#connection")).not_to_have_text("Connected")
+    expect(queue.locator("#queue-state")).not_to_contain_text("· live")
+    for server in servers:
+        server.spawn()
+    for server in servers:
+        server.wait_ready()
+    expect(in_chat.locator("#connection")).to_have_text("Connected")
+    expect(queue.locator("#queue-state")).to_contain_text("live")
+
+    found = question_of(ada)
+    assert (found.pk, found.plan_hash, found.expires_at, found.shown) == (
+        asked.pk,
+        asked.plan_hash,
+        asked.expires_at,
+        asked.shown,
+    ), "the same question, until the same time"
+    expect(tool.locator(".approval")).to_contain_text("Waiting for an approver")
+    card.locator(".command").scroll_into_view_if_needed()
+    card.get_by_role("button", name="Approve once").click()
+    expect(card).to_contain_text(f"{ben.username} approved it once")
+    expect(tool.locator(".approval")).to_contain_text(f"{ben.username} approved it once")
+    expect(tool).to_have_attribute("data-status", "running")
+    expect(tool.locator(".result pre")).to_contain_text("total")
+    (Path(asked.plan["cwd"]) / "go").touch()
+    expect(tool).to_have_attribute("data-status", "done")
+    expect(in_chat.locator(".message.assistant .answer").last).to_contain_text("it-went")
+    assert [command.status for command in Command.objects.filter(approval=asked)] == ["exited"], "it ran once"
 
 
 def test_a_command_that_is_not_wanted_any_more_is_dropped_and_the_agent_goes_on(in_chat: Page) -> None:

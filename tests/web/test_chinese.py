@@ -12,11 +12,14 @@ from django.contrib.admin.models import LogEntry
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
+import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from clawsite.accounts import tokens
 from clawsite.accounts.models import User
+from clawsite.gateway.models import Device, Hook, PairingRequest
 from clawsite.infra import clock
 from sessions_app import runs, sql
-from sessions_app.models import Run, Session, Worker
+from sessions_app.models import Freeze, Run, Session, Worker
+from tests.approvals import WHY, answered, asked
 from tests.web.fake_gateway import FakeGateway, Refused
 from tests.web.recordings import record, story, wire_events
 from tests.web.screen import NOW, sign_in, stored_message, turn
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("database")
 # Shown or hidden: what a dialog, a menu or a script may still bring. Left out is what people, models and the policy said, what is
 # the same in every language (keys, code, names of icons), and what says itself that it is in another language.
 COLLECT = """() => {
-  const aside = "script, style, code, kbd, pre, .mono, .json, .material-symbols-outlined, [data-said], [lang]:not(html)";
+  const aside = "script, noscript, style, code, kbd, pre, .mono, .json, .material-symbols-outlined, [data-said], [lang]:not(html)";
   const said = [];
   const add = (text) => text?.trim() && said.push(text.trim().replace(/\\s+/g, " "));
   function look(root) {
@@ -45,7 +48,7 @@ COLLECT = """() => {
 ENGLISH = re.compile(r"[A-Za-z][a-z’'-]+(?: [A-Za-z][a-z’'-]+)+")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 # Commands one has to type, and names.
-NAMES = ("claw prepare", "claw worker", "Samsung Internet")
+NAMES = ("claw prepare", "claw worker", "Samsung Internet", "run ls -la")
 
 
 def english(page: Page, *, data: tuple[str, ...] = ()) -> list[str]:
@@ -194,6 +197,43 @@ def test_the_page_of_a_run(page: Page, site: str, gateway: FakeGateway, reader: 
     page.goto(f"{site}/runs/")
     expect(page.locator(".run-row .badge")).to_have_text("已完成")
     assert english(page, data=("Compare the two notes",)) == []
+
+
+def test_questions_stops_and_policies(page: Page, site: str, operator: User, session_of: Callable[..., Session]) -> None:
+    session = session_of(operator, "agent:main:talk")
+    question = asked(operator, session)
+    answered(operator, operator, session, record(operator, session), 0)
+    Freeze.objects.create(scope="agent", subject="demo", reason="写得太多", by=operator, by_name="olga", at=clock.now())
+    sign_in(page, site, operator)
+    names = ("approvals", "approvals-history", "grants", "try-command", "stops", "policies", "policy-history", "policy-tests")
+    for address in (*map(reverse, names), reverse("approval", args=[question.pk])):
+        page.goto(site + address)
+        is_chinese(page)
+        assert english(page, data=(WHY, "the secret prompt", "git restore", "git status && ls -la | head")) == [], address
+    page.goto(site + reverse("try-command"))
+    page.get_by_label("命令行").fill("ls")
+    expect(page.locator("#verdict .reasons")).to_contain_text("这里已关闭命令运行。")
+
+
+def test_devices_programs_and_webhooks(page: Page, site: str, operator: User) -> None:
+    node = {"displayName": "厨房", "platform": "linux", "commands": ["lights.on"]}
+    later = clock.now() + timedelta(hours=1)
+    for role in ("node", "operator"):
+        PairingRequest.objects.create(
+            fingerprint="cd" * 32, public_key="x", role=role, facts=node, account=operator, expires_at=later
+        )
+    Device.objects.create(owner=operator, fingerprint="ab" * 32, public_key="x", display_name="客厅", is_node=True)
+    hook = Hook.objects.create(slug="news", name="新闻", owner=operator, token_digest="0")
+    sign_in(page, site, operator)
+    for address in ("/account/", "/api/docs", "/confirm/", reverse("admin:gateway_hook_add")):
+        page.goto(site + address)
+        is_chinese(page)
+        assert english(page) == [], address
+    page.goto(site + reverse("admin:gateway_hook_try", args=[hook.pk]))
+    page.get_by_role("button", name="显示会告诉智能体的内容").click()
+    expect(page.get_by_role("heading", name="会告诉智能体的内容")).to_be_visible()
+    page.locator("textarea[name=body]").evaluate("field => field.dataset.said = 'yes'")  # an example of what a program sends
+    assert english(page) == []
 
 
 @pytest.fixture

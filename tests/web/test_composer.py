@@ -12,11 +12,16 @@ from tests.web.screen import begin, end, open_page, send, sign_in
 
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 COMMANDS = [
-    {"name": "stop", "args": "", "help": "Stop what is running", "aliases": ["abort"]},
-    {"name": "new", "args": "[title]", "help": "Begin a new conversation", "aliases": []},
-    {"name": "model", "args": "<model|default>", "help": "Choose the model", "aliases": []},
-    {"name": "think", "args": "<level>", "help": "How much it thinks", "aliases": ["t"], "choices": ["off", "low", "high"]},
-    {"name": "status", "args": "", "help": "Show tokens and cost", "aliases": []},
+    {"name": "stop", "description": "Stop what is running", "textAliases": ["/stop", "/abort"]},
+    {"name": "new", "args": [{"description": "[title]"}], "description": "Begin a new conversation", "textAliases": ["/new"]},
+    {"name": "model", "args": [{"description": "<model|default>"}], "description": "Choose the model", "textAliases": ["/model"]},
+    {
+        "name": "think",
+        "description": "How much it thinks",
+        "textAliases": ["/think", "/t"],
+        "args": [{"description": "<level>", "choices": [{"value": level, "label": level} for level in ("off", "low", "high")]}],
+    },
+    {"name": "status", "description": "Show tokens and cost", "textAliases": ["/status"]},
 ]
 MODELS = [
     {"id": "openai/gpt-5", "name": "gpt-5", "provider": "openai", "available": False, "unavailableReason": "missing-key"},

@@ -18,7 +18,7 @@ DELAYS = """async (random) => {
 @pytest.mark.parametrize(
     ("random", "delays"),
     [
-        (0, [250, 500, 1000, 2000, 4000, 7500, 7500, 7500, 7500]),
+        (0, [125, 500, 1000, 2000, 4000, 7500, 7500, 7500, 7500]),
         (1, [250, 1000, 2000, 4000, 8000, 15_000, 15_000, 15_000, 15_000]),
     ],
     ids=["soonest", "latest"],
@@ -103,7 +103,7 @@ def test_a_message_that_nobody_confirms_is_sent_again_under_its_key(chat: Page, 
 def test_a_command_that_nobody_answers_is_given_back(chat: Page, gateway: FakeGateway, site: str) -> None:
     """It is of use now or never, so it is not sent twice."""
     gateway.tick_ms = 600_000
-    gateway.answers["commands.list"] = lambda params: {"commands": [{"name": "status", "args": "", "help": "Tell"}]}
+    gateway.answers["commands.list"] = lambda params: {"commands": [{"name": "status", "description": "Tell"}]}
     gateway.answers["chat.send"] = None
     chat.clock.install()
     open_page(chat, site)

@@ -7,7 +7,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 from tests.web.fake_gateway import KEY, FakeGateway, Refused
-from tests.web.screen import answers, open_page, sign_in, turn
+from tests.web.screen import answers, open_page, sign_in, stored_message, turn
 
 
 def log(page: Page) -> Locator:
@@ -24,6 +24,14 @@ def test_loading_is_shown_only_when_it_takes_long(chat: Page, gateway: FakeGatew
     gateway.drop()
     expect(answers(chat)).to_have_text("Hello")
     expect(chat.locator("#skeleton")).to_be_hidden()
+
+
+def test_what_a_webhook_brought_is_not_shown_as_ones_own_words(chat: Page, gateway: FakeGateway, site: str) -> None:
+    brought = stored_message("user", "The backup failed", 1, hook="news")
+    gateway.answers["chat.history"] = lambda params: gateway.history([brought, *turn(2, "And now?", "It is mended")])
+    open_page(chat, site)
+    expect(chat.locator(".message.user.of-other .author")).to_have_text("Webhook news")
+    expect(chat.locator(".message.user:not(.of-other)")).to_have_count(1)
 
 
 def test_a_conversation_that_cannot_be_loaded_says_what_to_do(chat: Page, gateway: FakeGateway, site: str) -> None:

@@ -55,7 +55,8 @@ def opened(user: User, address: str = "/admin/") -> Any:
 def test_it_says_what_goes_on_and_what_was_used(operator: User, work: list[Run]) -> None:
     now = json.loads(opened(operator, "/admin/dashboard/live/").content)
     values = {tile["key"]: tile["value"] for tile in now["tiles"]}
-    assert values == {"health": "ready", "running": "1", "queued": "1", "parked": "0", "workers": "1", "sockets": "–"}
+    assert values.pop("sockets") in ("–", "0")  # none of a gateway that a test before has left in this process
+    assert values == {"health": "ready", "running": "1", "queued": "1", "parked": "0", "workers": "1"}
     lanes = {row[0]["text"]: [cell["text"] for cell in row[1:]] for row in now["lanes"]}
     assert lanes["main"][:2] == ["1 / 64", "1"]
     assert [[cell["text"] for cell in row[:3]] for row in now["workers"]] == [["w1", "idle", "0"], ["w2", "silent", "1"]]

@@ -56,7 +56,7 @@ def test_another_model_and_level_are_chosen_for_this_conversation(chat: Page, ga
 
 
 def test_another_agent_is_chosen_for_a_new_conversation(chat: Page, gateway: FakeSessions, site: str) -> None:
-    agents = [{"id": "main", "name": "Main", "model": None}, {"id": "poet", "name": "Poet", "model": "openai/mini"}]
+    agents = [{"id": "main", "name": "Main", "model": None}, {"id": "poet", "name": "Poet", "model": {"primary": "openai/mini"}}]
     gateway.answers["agents.list"] = lambda params: {"defaultId": "main", "agents": agents}
     open_details(chat, site)
     agent = chat.locator("#agent")
@@ -229,7 +229,10 @@ def test_what_cannot_be_done_is_not_offered(chat: Page, gateway: FakeSessions, s
 
 
 def test_commands_begin_with_a_slash(chat: Page, gateway: FakeSessions, site: str) -> None:
-    commands = [{"name": "model", "args": "<model>", "help": "Choose"}, {"name": "status", "args": "", "help": "Tell"}]
+    commands = [
+        {"name": "model", "args": [{"description": "<model>"}], "description": "Choose"},
+        {"name": "status", "description": "Tell"},
+    ]
     gateway.answers["commands.list"] = lambda params: {"commands": commands}
     gateway.answers["chat.send"] = lambda params: {"ok": True, "command": "status", "notice": "All well"}
     open_page(chat, site)

@@ -6,6 +6,7 @@ break the content policy, or become an element that text cannot be.
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,13 +19,15 @@ from django.urls import reverse
 from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, FilePayload, Page, Route, expect
 
+import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from agents.models import Agent
 from clawsite.accounts import tokens
 from clawsite.accounts.models import BrowserSession, FailedSignIns, KnownAddress, User
+from clawsite.gateway.models import Device, Hook, HookDelivery, NodeInvocation, PairingRequest
 from clawsite.infra import clock
 from sessions_app import runs
 from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCall
-from sessions_app.sessions import ensure_session
+from sessions_app.sessions import ensure_session, inject_message
 from tests.stack import Stack
 from tests.web.furnished import PATIENCE, open_all, open_chat, patient
 from tests.web.hostile import AWAY, BAD, FAMILIES, STARTS_A_FENCE, STRINGS, Watch
@@ -196,6 +199,7 @@ def test_titles_agents_search_and_palette(page: Page, watch: Watch, root: User) 
     for number, title in enumerate(NAMES):
         session = ensure_session(root, f"agent:main:titled-{number}")
         Session.objects.filter(pk=session.pk).update(title=title[:200], label=title)
+    inject_message(root, session, ALL)  # for the search, which knows what is said
     for number, name in enumerate(AGENTS):
         Agent.objects.update_or_create(
             slug=f"hostile-{number}", defaults={"name": name, "model": "openai/fake-1", "instructions": ALL}
@@ -274,10 +278,54 @@ def rows(root: User) -> Iterator[None]:
     stop = Freeze.objects.create(
         scope="agent", subject="gone", reason=nasty[:500], by_name=nasty[:150], at=clock.now(), lifted_at=clock.now()
     )
+    texts = {"instructions": ALL, "message_template": ALL, "session_key_template": nasty[:200], "signature_header": nasty[:80]}
+    hook = Hook.objects.create(slug=nasty[:64], name=nasty[:80], owner=root, agent=nasty[:64], token_digest="0", **texts)
+    sent = {"path": nasty[:64], "received_at": clock.now(), "address": nasty[:64], "outcome": "accepted", "status_code": 202}
+    delivery = HookDelivery.objects.create(hook=hook, run=run, body=ALL, error=nasty[:500], delivery_id=nasty[:200], **sent)
+    device = Device.objects.create(
+        owner=root,
+        fingerprint="ab" * 32,
+        public_key=nasty[:60],
+        display_name=nasty,
+        platform=nasty[:100],
+        client_id=nasty,
+        is_node=True,
+        declared={"commands": [nasty], nasty: ALL},
+        allowed_commands=[nasty],
+        last_address=nasty[:60],
+    )
+    told_of_itself = {"displayName": nasty, "clientId": ALL, "commands": [nasty]}
+    asking = PairingRequest.objects.create(
+        fingerprint="cd" * 32,
+        public_key=nasty[:60],
+        role="node",
+        facts=told_of_itself,
+        address=nasty[:60],
+        expires_at=clock.now() + timedelta(hours=1),
+    )
+    NodeInvocation.objects.create(
+        owner=root,
+        device=device,
+        command=nasty[:200],
+        params_json=ALL,
+        result_json=ALL,
+        error_message=nasty[:1000],
+        request_hash="x",
+        idempotency_key="k",
+        timeout_ms=1,
+        expires_at=clock.now(),
+    )
     yield
-    for each in (server, plugin, test, grant, stop):
+    for each in (server, plugin, test, grant, stop, delivery, hook, device, asking):
         each.delete()
     Group.objects.filter(name=nasty).delete()
+
+
+def test_devices_on_the_account_page(page: Page, watch: Watch, rows: None) -> None:
+    page.goto("/account/#devices")
+    expect(page.locator("#devices .rows li")).to_have_count(2)
+    open_all(page, "#devices")
+    watch.look(page, "devices")
 
 
 def test_the_admin(page: Page, watch: Watch, rows: None) -> None:

@@ -257,7 +257,7 @@ def test_an_answer_to_an_earlier_search_comes_too_late(chat: Page, gateway: Fake
 
 
 def test_with_several_agents_one_chooses_who_answers(chat: Page, gateway: FakeSessions, site: str) -> None:
-    agents = [{"id": "main", "name": "Main", "model": None}, {"id": "research", "name": "Research", "model": "demo/x"}]
+    agents = [{"id": "main", "name": "Main", "model": None}, {"id": "research", "name": "Research", "model": {"primary": "demo/x"}}]
     gateway.answers["agents.list"] = lambda params: {"defaultId": "main", "agents": agents}
     open_page(chat, site)
     chat.get_by_role("button", name="Choose an agent").click()

@@ -54,6 +54,8 @@ def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
     assert (made.scope, made.by, made.reason) == ("all", operator, "it deletes files")
     page = client.get("/stops/").content.decode()
     assert f'id="stop-{made.pk}"' in page
+    assert 'class="remark good"' not in page  # what was just done is no good news
+    assert "Everything is stopped." in page
     assert "it deletes files" in page
     assert 'value="all"' in page
     client.post("/stops/resume/", {"scope": "all", "reason": "it was the test data"})
@@ -93,13 +95,17 @@ def test_the_dashboard_has_the_button_and_says_who_stopped_what_and_why(operator
     assert "stopped-now" not in page
     made = stop()
     page = client.get("/admin/").content.decode()
-    assert "Everything is stopped, by host, since" in page
+    assert "Everything was stopped by host: it" in page
     assert "it &lt;b&gt;deletes&lt;/b&gt; files" in page
     assert f'href="/stops/#stop-{made.pk}"' in page
-    (told,) = json.loads(client.get("/admin/dashboard/live/").content)["stopped"]
-    assert (told["words"].startswith("Everything is stopped, by host"), told["href"]) == (True, f"/stops/#stop-{made.pk}")
+    now = json.loads(client.get("/admin/dashboard/live/").content)
+    health = next(tile for tile in now["tiles"] if tile["key"] == "health")
+    assert health["tone"] == "bad"
+    assert health["value"] != "ready"
+    (told,) = now["stopped"]
+    assert (told["words"].startswith("Everything was stopped by host"), told["href"]) == (True, f"/stops/#stop-{made.pk}")
     auditor = signed_in(staff(person("Auditor"))).get("/admin/").content.decode()
-    assert "Everything is stopped, by host" in auditor
+    assert "Everything was stopped by host" in auditor
     assert "Resume…" not in auditor
     assert "Stop everything" not in auditor
 
@@ -121,7 +127,7 @@ def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
     assert "Stop this run" in signed_in(operator).get(address).content.decode()
     signed_in(operator).post("/stops/stop/", {"scope": "run", "subject": str(accepted.pk), "reason": "in circles"})
     page = signed_in(user).get(address).content.decode()
-    assert f"Run {accepted.pk} is stopped, by olga, since" in page
+    assert f"Run {accepted.pk} was stopped by olga: " in page
     assert "Stop this run" not in page
     assert "Resume…" not in page
     assert "Resume…" in signed_in(operator).get(address).content.decode()
@@ -139,7 +145,7 @@ def test_the_whole_story_in_a_browser(page: Page, live: Stack, operator: User) -
     board.get_by_text("Stop everything", exact=True).click()
     board.get_by_label("Why? People who wait will read it.").fill("it <b>deletes</b> files")
     board.get_by_role("button", name="Stop now").click()
-    expect(board.locator(".stopped-now")).to_contain_text("Everything is stopped, by olga", timeout=PATIENCE)
+    expect(board.locator(".stopped-now")).to_contain_text("Everything was stopped by olga", timeout=PATIENCE)
     expect(page.locator("#halted")).to_contain_text("it <b>deletes</b> files", timeout=PATIENCE)
     expect(page.locator("#halted")).to_contain_text("Stopped by olga")
     expect(page.locator(".ending .note")).to_have_text("Waiting: an operator stopped it until further notice", timeout=PATIENCE)

@@ -1,0 +1,129 @@
+"""Who let a command through is kept with its call, as it was when it started: a person, a grant of somebody, or the rules."""
+
+import pytest
+from django.db import transaction
+from django.utils import translation
+
+from clawsite.gateway.approval_facts import add_approvals
+from clawsite.infra import clock
+from sessions_app import queue, tool_calls
+from sessions_app.models import Event, ToolCall
+from sessions_app.rule_words import decision_words
+from sessions_app.run_words import without_words
+from sessions_app.tool_calls import Decision
+from sessions_app.verdicts import verdict_of
+from tests.asking import KEPT, allow_asking, asked, claimed_run, decide, planned
+from tools_app.execution import approvals, grants
+from tools_app.execution.grants import Wish
+from tools_app.execution.supervise import may_still_start
+from tools_app.models import Grant
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture
+def claimed(user, session_of):
+    allow_asking()
+    return claimed_run(user, session_of(user))
+
+
+@pytest.fixture
+def approver(person):
+    return person("Approver", "User", name="ada")
+
+
+def started(claimed, workspace, line="touch made", call="c1"):
+    """Decide a call and start it, as the worker does; -> what a client is told of it."""
+    plan = planned(claimed, workspace, line, call=call)
+    decided = decide(claimed, plan)
+    assert decided.effect == "allow", decided
+    verdict = {**KEPT, "trace": {"exec": [{"layer": "profile", "effect": "allow", "rule": "profile `coding`"}]}}
+    with transaction.atomic():
+        tool_calls.record(claimed, [Decision(call, "exec", {"command": line}, ToolCall.Status.ALLOWED, verdict=verdict)])
+    with transaction.atomic():
+        assert may_still_start(claimed, plan, decided) == ""
+        tool_calls.start(claimed, call, "exec", {"command": line})
+    with transaction.atomic():
+        tool_calls.finish(claimed, call, "exec", {"content": [], "details": {}}, text="", is_error=False)
+    row = ToolCall.objects.values("name", "status", "refused_by", "verdict").get(run=claimed.pk, call_id=call)
+    return verdict_of(row)
+
+
+def told_at_the_end(claimed, call="c1"):
+    """The meta of its result, as those who follow the chat get it."""
+    events = Event.objects.filter(run=claimed.pk, stream="tool").order_by("seq")
+    return next(each.data["meta"] for each in events if each.data["phase"] == "result" and each.data["toolCallId"] == call)
+
+
+def words(verdict):
+    with translation.override("en"):
+        return decision_words(verdict)
+
+
+def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed, approver, tmp_path):
+    question = asked(claimed, tmp_path)
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    verdict = started(claimed, tmp_path)
+    admission = {"by": "answer", "approval": str(question.pk), "decision": "allow-once", "person": "ada"}
+    assert verdict["admission"] == admission
+    assert verdict["layer"] == "profile"
+    assert verdict["why"] == "approved by ada (allow-once); allowed by layer profile: profile `coding`"
+    assert words(verdict) == "approved once by ada"
+    assert told_at_the_end(claimed) == {"verdict": "allowed", "layer": "profile", "admission": admission}
+
+
+@pytest.mark.parametrize(
+    ("wish", "extent"),
+    [
+        (Wish("session", 900), "for 15 minutes, in this chat"),
+        (Wish("agent", 3600), "for 1 hour, for this agent, in all chats"),
+        (Wish("directory", None, 5), "once and 5 times more within 8 hours, for this agent, in this directory"),
+        (Wish("session", 5400, 1), "once and 1 time more within 90 minutes, in this chat"),
+    ],
+)
+def test_a_yes_for_longer_says_how_long_how_often_and_where(wish, extent, claimed, approver, tmp_path):
+    question = asked(claimed, tmp_path)
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=wish)
+    assert words(started(claimed, tmp_path)) == f"approved by ada: {extent}"
+
+
+def test_always_says_for_how_long_that_is(claimed, approver, tmp_path):
+    approvals.resolve(asked(claimed, tmp_path).pk, by=approver, decision="allow-always")
+    assert words(started(claimed, tmp_path)) == "allowed always by ada: for 90 days, for this agent, in all chats"
+
+
+def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed, approver, tmp_path):
+    question = asked(claimed, tmp_path)
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, 3))
+    started(claimed, tmp_path)
+    verdict = started(claimed, tmp_path, call="c2")
+    grant = Grant.objects.get()
+    told = {"id": grant.pk, "person": "ada", "scope": "session", "expiresAt": clock.to_ms(grant.expires_at), "usesLeft": 2}
+    assert verdict["admission"] == {"by": "grant", "grants": [told]}
+    assert words(verdict).startswith(f"allowed by grant #{grant.pk} of ada, in this chat, until ")
+    assert words(verdict).endswith(", 2 uses left")
+    grants.revoke(grant.pk, by=approver)
+    again = ToolCall.objects.values("name", "status", "refused_by", "verdict").get(run=claimed.pk, call_id="c2")
+    assert verdict_of(again) == verdict  # it was in force when the command started
+
+
+def test_where_nobody_had_to_be_asked_the_rules_are_named(user, session_of, tmp_path):
+    allow_asking(security="full", ask="off")
+    verdict = started(claimed_run(user, session_of(user)), tmp_path)
+    assert verdict["admission"] == {"by": "rules"}
+    assert words(verdict) == "allowed by the exec rules, without a question"
+
+
+def test_who_follows_the_chat_is_told_with_the_answer_how_far_it_reaches(claimed, approver, user, tmp_path):
+    question = asked(claimed, tmp_path)
+    with transaction.atomic():
+        queue.park(claimed, "approval")  # no worker has it, so the answer itself is told
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900))
+    granted = {"grant": Grant.objects.get().pk, "scope": "session", "seconds": 900, "uses": None}
+    decided = Event.objects.filter(run=claimed.pk, stream="tool").order_by("-seq")[0].data
+    assert decided["approval"]["granted"] == granted
+    assert without_words(decided)["approval"]["granted"] == granted  # it says nothing of what was said
+    block = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {}}
+    message = {"role": "assistant", "runId": question.run.run_id, "content": [block]}
+    add_approvals(question.session, [message])
+    assert message["approvals"]["c1"]["granted"] == granted

@@ -1,0 +1,59 @@
+"""The way to the audit log: auditors get there, operators are told how to, and for everybody else there is no such page."""
+
+import pytest
+from django.test import Client
+
+from clawsite.accounts import first_admin
+from clawsite.accounts.models import FirstAdminLink
+from clawsite.infra.models import AuditEntry
+
+pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
+
+LIST = "/admin/infra/auditentry/"
+
+
+def browser(user):
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def first(database):
+    """Made as the printed link makes them."""
+    FirstAdminLink.objects.all().delete()
+    digest = first_admin.digest_of(first_admin.first_admin_link("http://x").rstrip("/").rpartition("/")[2])
+    return first_admin.use_link(digest, "ada", "correct horse battery")
+
+
+def test_the_first_administrator_finds_it_and_is_told_how_to_read_it(first):
+    client = browser(first)
+    overview = client.get("/admin/").content.decode()
+    assert 'href="/audit/"' in overview
+    page = client.get("/audit/").content.decode()
+    assert "It is for the group Auditor" in page
+    assert f'href="/admin/accounts/user/{first.pk}/change/"' in page
+    assert client.get(LIST).status_code == 403  # finding it is not reading it
+
+
+def test_once_in_the_group_they_read_it_and_that_is_recorded(first):
+    from django.contrib.auth.models import Group
+
+    client = browser(first)
+    form = client.get(f"/admin/accounts/user/{first.pk}/change/").context["adminform"].form
+    data = {name: form.initial[name] for name in ("username", "theme", "language") if form.initial.get(name) is not None}
+    groups = [*first.groups.values_list("pk", flat=True), Group.objects.get(name="Auditor").pk]
+    saved = client.post(f"/admin/accounts/user/{first.pk}/change/", {**data, "is_active": "on", "is_staff": "on", "groups": groups})
+    assert saved.status_code == 302, saved.context["adminform"].form.errors
+    assert client.get("/audit/").url == LIST
+    page = client.get(LIST).content.decode()
+    assert "groups: Auditor" in page
+    assert f'href="{LIST}"' in page
+    assert AuditEntry.objects.filter(action="audit.read", actor_name="ada").exists()
+
+
+def test_for_others_there_is_no_such_page(person):
+    assert browser(person("User", "Approver")).get("/audit/").status_code == 404
+    assert Client().get("/audit/").status_code == 302
+    auditor = person("Auditor")  # without staff status the admin is closed
+    assert "needs staff status" in browser(auditor).get("/audit/").content.decode()

@@ -1,0 +1,128 @@
+"""Who typed a password long ago types it again before what guards the installation is changed, and loses nothing by it."""
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import get_resolver, reverse
+
+from clawsite.accounts import confirmed
+from clawsite.accounts.models import AccessToken
+from clawsite.infra.models import AuditEntry
+from clawsite.web import confirmation
+from tools_app.models import ExecRule
+
+pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
+
+PASSWORD = "a long enough passphrase"
+
+
+@pytest.fixture
+def olga(person):
+    user = person("Operator", "User", name="olga")
+    user.is_staff = True
+    user.set_password(PASSWORD)
+    user.save()
+    return user
+
+
+@pytest.fixture
+def long_ago(olga):
+    """A browser that was signed in yesterday."""
+    client = Client()
+    client.force_login(olga)
+    session = client.session
+    session[confirmed.KEY] = session[confirmed.KEY] - 86_400
+    session.save()
+    return client
+
+
+def fields_of(page: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in re.findall(r'<textarea name="([^"]+)" hidden>\n(.*?)</textarea>', page.content.decode(), re.DOTALL):
+        found.setdefault(unescape(name), []).append(unescape(value))
+    return found
+
+
+def test_a_change_waits_for_the_password_and_is_then_made_as_it_was_typed(long_ago, olga):
+    change = {"name": "from <home>\nand “away”", "scopes": ["operator.read", "operator.write"], "days": "30", "form_id": "f1"}
+    held = long_ago.post(reverse("make-token"), change)
+    assert held.status_code == 403
+    assert not AccessToken.objects.filter(name__startswith="from").exists()
+    assert fields_of(held)[f"{confirmation.HELD}scopes"] == change["scopes"]
+    wrong = long_ago.post(reverse("confirm"), {"to": reverse("make-token"), "password": "guess", **fields_of(held)})
+    assert wrong.status_code == 400
+    assert fields_of(wrong) == fields_of(held), "a slip of the finger costs nothing either"
+    thanks = long_ago.post(reverse("confirm"), {"to": reverse("make-token"), "password": PASSWORD, **fields_of(wrong)})
+    assert thanks.status_code == 200
+    assert {name: value[0] if len(value) == 1 else value for name, value in fields_of(thanks).items()} == change
+    assert [entry.action for entry in AuditEntry.objects.order_by("-pk")[:2]] == ["sign_in.confirmed", "sign_in.failed"]
+    assert long_ago.post(reverse("make-token"), fields_of(thanks)).status_code == 200
+    assert AccessToken.objects.get(user=olga).scopes == change["scopes"]
+
+
+@pytest.mark.parametrize("name", sorted(confirmation.GUARDED))
+def test_every_guarded_address_exists_and_is_held(long_ago, name):
+    possibilities, *_ = get_resolver().reverse_dict[name]
+    address = reverse(name, kwargs=dict.fromkeys(possibilities[0][1], 1))
+    assert long_ago.post(address).status_code == 403
+
+
+def test_rules_in_the_admin_are_held_and_reading_is_not(long_ago):
+    address = reverse("admin:tools_app_execrule_add")
+    assert long_ago.get(address).status_code == 200
+    assert long_ago.post(address, {"scope": "installation", "security": "full"}).status_code == 403
+    assert not ExecRule.objects.exists()
+
+
+def test_a_form_that_htmx_sends_is_held_on_the_whole_page(long_ago):
+    held = long_ago.post(reverse("policy-save"), {"draft": "x"}, headers={"HX-Request": "true"})
+    assert (held.status_code, held["HX-Retarget"]) == (200, "body")
+    assert fields_of(held) == {f"{confirmation.HELD}draft": ["x"]}
+
+
+def test_stopping_everything_is_never_held(long_ago):
+    assert long_ago.post(reverse("stop"), {"scope": "all", "reason": "smoke"}).status_code != 403
+
+
+def test_who_signed_in_just_now_is_not_asked(olga):
+    client = Client()
+    client.force_login(olga)
+    assert client.post(reverse("make-token"), {"name": ""}).status_code != 403
+
+
+def test_the_way_back_leads_to_guarded_pages_of_ours_only(long_ago):
+    sent = {"password": PASSWORD, f"{confirmation.HELD}x": "1"}
+    assert long_ago.post(reverse("confirm"), {**sent, "to": reverse("sign-out")}).status_code == 403
+    assert long_ago.post(reverse("confirm"), {"password": PASSWORD, "to": "https://example.org/"}).headers["Location"] == "/"
+
+
+def test_guessing_has_to_wait(long_ago):
+    for _ in range(8):
+        last = long_ago.post(reverse("confirm"), {"to": "/", "password": "guess"})
+    assert last.status_code == 429
+
+
+def test_the_check_turns_red_without_the_guard(long_ago, monkeypatch):
+    monkeypatch.setattr(confirmed, "is_recent", lambda _session: True)
+    assert long_ago.post(reverse("let-ask"), {"agent": "main"}).status_code == 302
+    assert ExecRule.objects.filter(scope="agent", subject="main").exists(), "so it is this guard that held it"
+
+
+def test_a_socket_asks_the_same_of_its_cookie(long_ago, olga):
+    assert confirmed.cookie_is_recent(long_ago.cookies["clawsite_session"].value) is False
+    client = Client()
+    client.force_login(olga)
+    assert confirmed.cookie_is_recent(client.cookies["clawsite_session"].value) is True
+
+
+def test_a_browser_left_open_makes_no_token_over_rest_either(long_ago, olga):
+    body = {"name": "mine", "scopes": ["operator.read"]}
+    made = long_ago.post("/api/tokens", body, content_type="application/json")
+    assert (made.status_code, made.json()["code"]) == (403, "FORBIDDEN"), made.content
+    assert not AccessToken.objects.exists()
+    client = Client()
+    client.force_login(olga)
+    assert client.post("/api/tokens", body, content_type="application/json").status_code == 201

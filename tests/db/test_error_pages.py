@@ -1,0 +1,52 @@
+"""Pages that say no keep nothing of the database's, on whatever thread Django renders them."""
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+from django.db.backends.signals import connection_created
+from django.test import AsyncClient
+
+from clawsite.web import errors
+
+pytestmark = pytest.mark.usefixtures("plain_static_files")
+ASKED = ("/nothing-here/", "/runs/2000000000/", "/policies/")  # two that are not there, and one that is not for everybody
+
+
+@contextmanager
+def outside_of_requests():
+    """The connections that were opened on other threads than this one and Django's own for requests."""
+    opened = []
+
+    def made(connection, **_):
+        if threading.current_thread().name.startswith("asyncio"):
+            opened.append(connection)
+
+    connection_created.connect(made)
+    try:
+        yield opened
+    finally:
+        connection_created.disconnect(made)
+        for connection in opened:
+            connection.inc_thread_sharing()
+            connection.close()
+
+
+async def ask(user):
+    browser = AsyncClient(raise_request_exception=False)
+    await browser.aforce_login(user)
+    return [(await browser.get(path)).status_code for path in ASKED]
+
+
+async def test_error_pages_give_their_connection_back(user):
+    with outside_of_requests() as opened:
+        assert await ask(user) == [404, 404, 403]
+        assert opened, "nothing was rendered outside of a request: this looks at nothing"
+        assert [each for each in opened if each.connection is not None] == []
+
+
+async def test_a_page_that_keeps_it_is_found(user, monkeypatch):
+    monkeypatch.setattr(errors, "_given_back", lambda page: page)
+    with outside_of_requests() as opened:
+        await ask(user)
+        assert [each for each in opened if each.connection is not None]

@@ -1,0 +1,176 @@
+"""Webhooks in the admin: made, tried, given new secrets and switched off there, and nothing secret is shown twice."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from clawsite.gateway.hooks import rows
+from clawsite.gateway.hooks.presets import PRESETS
+from clawsite.gateway.models import Hook, HookDelivery
+from clawsite.infra.models import AuditEntry
+from sessions_app.models import Run
+from tests.hooks import SECRET, make_hook
+
+pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
+
+ADD = "admin:gateway_hook_add"
+CHANGE = "admin:gateway_hook_change"
+TRY = "admin:gateway_hook_try"
+
+
+@pytest.fixture
+def olga(person):
+    olga = person("Operator", name="olga")
+    olga.is_staff = True
+    olga.save()
+    return olga
+
+
+@pytest.fixture
+def client(olga) -> Client:
+    client = Client()
+    client.force_login(olga)
+    return client
+
+
+def form(**given: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(
+        ("account", "signature", "signature_header", "secret", "delivery_header", "instructions", "message_template"), ""
+    )
+    empty |= dict.fromkeys(("session_key_template", "model", "thinking", "timeout_seconds"), "")
+    usual = {
+        "slug": "news",
+        "name": "News",
+        "enabled": "on",
+        "action": "agent",
+        "agent": "main",
+        "wake_mode": "now",
+        "deliver": "on",
+    }
+    return {**empty, **usual, **given}
+
+
+def words(answer: Any) -> str:
+    return answer.content.decode()
+
+
+def test_a_webhook_is_made_and_its_token_shown_once(client, olga):
+    answer = client.post(reverse(ADD), form(make_token="on"))
+    token = answer.context["secret"]
+    assert token.startswith("claw_hook_")
+    assert token in words(answer)
+    assert "no-store" in answer.headers["Cache-Control"]
+    hook = Hook.objects.get()
+    assert (hook.token_digest, hook.owner.username, hook.enabled) == (rows.digest_of(token), "service:hooks", True)
+    page = words(client.get(reverse(CHANGE, args=[hook.pk])))
+    assert token not in page
+    assert hook.token_digest not in page
+    entry = AuditEntry.objects.get(action="hook.changed", subject_id=str(hook.pk))
+    assert (entry.actor_name, entry.details["change"]) == ("olga", "made")
+    assert "token" in entry.details["fields"]
+
+
+def test_a_new_token_replaces_the_old_one_and_a_plain_save_does_not(client, olga):
+    made = make_hook(olga)
+    address = reverse(CHANGE, args=[made.hook.pk])
+    assert client.post(address, form(name="Other")).status_code == 302
+    assert Hook.objects.get().token_digest == made.hook.token_digest
+    token = client.post(address, form(make_token="on")).context["secret"]
+    assert Hook.objects.get().token_digest == rows.digest_of(token) != made.hook.token_digest
+
+
+def test_the_secret_of_a_signature_is_kept_and_never_shown(client, olga, user):
+    given = form(signature="plain", signature_header="X-Hub-Signature-256", secret=SECRET, account=user.username)
+    assert client.post(reverse(ADD), given).status_code == 302
+    hook = Hook.objects.get()
+    assert (rows.secret_of(hook), hook.owner) == (SECRET, user)
+    address = reverse(CHANGE, args=[hook.pk])
+    assert client.post(address, {**given, "secret": ""}).status_code == 302
+    assert rows.secret_of(Hook.objects.get()) == SECRET
+    page = words(client.get(address))
+    assert SECRET not in page
+    assert hook.sealed_secret not in page
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "without a token or a signature"),
+        ({"make_token": "on", "message_template": "{{a b}}"}, "is not a path such as"),
+        ({"make_token": "on", "account": "nobody"}, "no account of this name"),
+        ({"make_token": "on", "agent": "nobody"}, "there is no agent"),
+        ({"make_token": "on", "slug": "a/b"}, "use a-z"),
+        ({"signature": "plain", "signature_header": "X-S", "secret": "short"}, "at least 16 characters"),
+    ],
+)
+def test_what_cannot_work_is_said_beside_its_field(client, given, said):
+    answer = client.post(reverse(ADD), form(**given))
+    assert answer.status_code == 200
+    assert said in words(answer)
+    assert not Hook.objects.exists()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_fills_the_form_with_what_can_be_saved(client, name):
+    page = client.get(reverse(ADD), {"preset": name})
+    filled = page.context["adminform"].form
+    for field, value in PRESETS[name].fields.items():
+        assert filled.get_initial_for_field(filled.fields[field], field) == value
+    made = form(**{field: value for field, value in PRESETS[name].fields.items() if value is not False}, secret=SECRET)
+    if PRESETS[name].fields.get("make_token", True):
+        made["make_token"] = "on"
+    client.post(reverse(ADD), made)
+    tried = client.get(reverse(TRY, args=[Hook.objects.get().pk]))
+    sample = tried.context["form"].initial
+    told = client.post(reverse(TRY, args=[Hook.objects.get().pk]), sample).context["told"]
+    assert {"json": "backup", "github": "It rains in", "mail": "Shall we meet at ten?"}[name] in told
+    assert "not instructions to follow" in told
+
+
+def test_trying_shows_what_would_be_told_and_does_nothing(client, olga):
+    made = make_hook(olga, message_template="{{payload.a}} {{headers.x-kind}}")
+    body = '{"a": "<script>alert(1)</script>"}'
+    answer = client.post(reverse(TRY, args=[made.hook.pk]), {"body": body, "headers": "X-Kind: big"})
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; big" in words(answer)
+    assert "<script>alert" not in words(answer)
+    assert not Run.objects.exists()
+    assert "This is not JSON" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{", "headers": ""}))
+    assert "makes nothing of the body" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{}", "headers": ""}))
+
+
+def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):
+    made = make_hook(olga)
+    sent = {"body": '{"a": 1}', "headers": "", "deliver": "yes"}
+    assert client.post(reverse(TRY, args=[made.hook.pk]), sent).status_code == 302
+    row = HookDelivery.objects.get()
+    assert (row.address, row.outcome, row.run) == ("admin", "accepted", Run.objects.get())
+    assert AuditEntry.objects.filter(action="admin.acted").latest("pk").actor_name == "olga"
+    page = words(client.get(reverse("admin:gateway_hookdelivery_change", args=[row.pk])))
+    assert f"/runs/{row.run_id}/" in page
+    rows.switch(made.hook, by=olga, enabled=False)
+    assert client.post(reverse(TRY, args=[made.hook.pk]), sent).status_code == 200
+    assert Run.objects.count() == 1
+
+
+def test_several_are_switched_off_after_a_second_click(client, olga):
+    made = make_hook(olga)
+    wish = {"action": "switch_off", "_selected_action": made.hook.pk}
+    assert "answers nobody any more" in words(client.post(reverse("admin:gateway_hook_changelist"), wish))
+    assert Hook.objects.get().enabled
+    client.post(reverse("admin:gateway_hook_changelist"), {**wish, "confirmed": "yes"})
+    assert not Hook.objects.get().enabled
+
+
+def test_who_only_looks_can_neither_change_nor_try(person, olga):
+    made = make_hook(olga)
+    auditor = person("Auditor")
+    auditor.is_staff = True
+    auditor.save()
+    client = Client()
+    client.force_login(auditor)
+    assert client.get(reverse(CHANGE, args=[made.hook.pk])).status_code == 200
+    assert client.post(reverse(CHANGE, args=[made.hook.pk]), form(make_token="on")).status_code == 403
+    assert client.get(reverse(TRY, args=[made.hook.pk])).status_code == 403
+    assert client.get(reverse(ADD)).status_code == 403

@@ -1,0 +1,64 @@
+"""How often an account may ask over HTTP: counted with its sockets, for every door, and told in the form of each."""
+
+import json
+
+import pytest
+from django.test import AsyncClient
+
+from clawsite.accounts.groups import scopes_of
+from clawsite.accounts.tokens import issue_token
+from clawsite.gateway import runtime
+from tests.in_process import Desk, gateway
+
+V1, INVOKE, API = "/v1/chat/completions", "/tools/invoke", "/api/agents"
+
+
+@pytest.fixture
+async def ask(user, person, settings):
+    """`await ask(path)` -> the answer; a body is sent that no door would take."""
+    settings.GATEWAY_ACCOUNT_REQUESTS_PER_SECOND, settings.GATEWAY_ACCOUNT_REQUESTS_BURST = 0.01, 2
+    tokens = [issue_token(each, "t", sorted(scopes_of(each)))[1] for each in (user, person())]
+
+    async def asked(path: str, who: int = 0):
+        headers = {"Authorization": f"Bearer {tokens[who]}"}
+        if path == API:
+            return await AsyncClient().get(path, headers=headers)
+        return await AsyncClient().post(path, b"not JSON", content_type="application/json", headers=headers)
+
+    asked.token = tokens[0]
+    async with gateway():
+        yield asked
+
+
+@pytest.mark.parametrize("path", [V1, INVOKE, API])
+async def test_an_account_that_asks_too_often_is_told_when_to_come_again(ask, path):
+    for _ in range(2):
+        assert (await ask(path)).status_code in (200, 400)
+    refused = await ask(path)
+    assert (refused.status_code, refused["Retry-After"]) == (429, "100")
+    told = json.loads(refused.content)
+    words = "too many requests of this account; slow down"
+    if path == V1:
+        shape = {"message": words, "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded"}
+        assert told == {"error": shape}
+    elif path == INVOKE:
+        assert told == {"ok": False, "error": {"type": "unavailable", "message": words}}
+    else:
+        assert (told["code"], told["detail"], told["retryable"]) == ("UNAVAILABLE", words, True)
+    assert (await ask(path, who=1)).status_code in (200, 400), "another account has its own"
+
+
+async def test_all_doors_and_sockets_count_together(ask):
+    desk = await Desk.open(ask.token)
+    assert (await desk.request("health"))["ok"]
+    assert (await ask(API)).status_code == 200
+    assert (await desk.request("health"))["error"]["message"] == "too many requests of this account; slow down"
+    assert (await ask(V1)).status_code == 429
+    desk.leave()
+
+
+async def test_the_limit_is_what_refuses(ask, monkeypatch):
+    """The deliberate fault: a bucket that is made anew for each request never runs dry."""
+    rates = runtime.rates()
+    monkeypatch.setattr(rates, "_of_account", type("Forgetful", (dict,), {"get": lambda *_: None})())
+    assert [(await ask(API)).status_code for _ in range(4)] == [200] * 4

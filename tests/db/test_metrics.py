@@ -1,0 +1,136 @@
+"""/metrics: who may read it, and that it says what is so, for every process of the host."""
+
+import os
+import time
+
+import pytest
+from django.test import AsyncClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from clawsite.accounts.groups import scopes_of
+from clawsite.accounts.tokens import issue_token
+from clawsite.gateway import runtime
+from clawsite.infra import metrics
+from sessions_app.runs import accept_run
+from tests.approvals import asked
+
+
+@pytest.fixture
+async def scrape(database):
+    """Ask for the figures; -> (status, {(name, labels without the process): value})."""
+
+    async def ask(token: str = "", **headers: str):
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        answer = await AsyncClient().get("/metrics", headers=headers)
+        if answer.status_code != 200:
+            return answer.status_code, {}
+        found: dict = {}
+        for family in text_string_to_metric_families(answer.content.decode()):
+            for sample in family.samples:
+                labels = frozenset((name, value) for name, value in sample.labels.items() if name != "process")
+                found[sample.name, labels] = found.get((sample.name, labels), 0) + sample.value
+        return 200, found
+
+    yield ask
+    await runtime.stop()
+
+
+def token_of(user, *scopes: str) -> str:
+    return issue_token(user, "scraper", list(scopes or scopes_of(user)))[1]
+
+
+def value(found, name, **labels):
+    return found[name, frozenset(labels.items())]
+
+
+@pytest.mark.parametrize("group", ["Operator", "Auditor"])
+async def test_operators_and_auditors_read_them_with_a_token(scrape, person, group):
+    status, found = await scrape(token_of(person(group)))
+    assert status == 200
+    assert value(found, "clawsite_database_up") == 1
+
+
+async def test_nobody_else_does(scrape, user):
+    assert (await scrape())[0] == 401
+    assert (await scrape("claw_not_a_token"))[0] == 401
+    assert (await scrape(token_of(user)))[0] == 403
+    assert (await scrape("test-gateway-token"))[0] == 403
+
+
+async def test_a_token_of_its_own_is_enough(scrape, settings):
+    settings.METRICS_TOKEN = "for-prometheus"
+    assert (await scrape("for-prometheus"))[0] == 200
+    assert (await scrape("for-prometheuS"))[0] == 401
+
+
+async def test_programs_on_this_host_need_none_if_the_operator_says_so(scrape, settings):
+    settings.METRICS_LOOPBACK = True
+    assert (await scrape())[0] == 200
+    assert (await scrape(**{"X-Forwarded-For": "203.0.113.9"}))[0] == 401
+    settings.METRICS_LOOPBACK = False
+    assert (await scrape())[0] == 401
+
+
+async def test_they_say_what_the_rows_say(scrape, settings, user, session_of):
+    settings.METRICS_TOKEN = "t"
+    accept_run(user=user, session=session_of(user), run_id="one", prompt="x")
+    asked(user, session_of(user))
+    _, found = await scrape("t")
+    assert value(found, "clawsite_runs", status="accepted") == 1
+    assert value(found, "clawsite_runs", status="waiting") == 1
+    assert value(found, "clawsite_runs", status="running") == 0
+    assert value(found, "clawsite_lane_runs", lane="main", state="queued") == 1
+    assert value(found, "clawsite_lane_max", lane="main") == 64
+    assert value(found, "clawsite_workers") == 0
+    assert value(found, "clawsite_approvals_pending") == 1
+    assert value(found, "clawsite_commands_running") == 0
+
+
+async def test_requests_are_counted_by_route_and_never_by_address(scrape, settings, user, session_of):
+    settings.METRICS_TOKEN = "t"
+    session = session_of(user)
+    client, header = AsyncClient(), {"Authorization": f"Bearer {token_of(user)}"}
+    before = (await scrape("t"))[1]
+    for path in (f"/api/sessions/{session.pk}", "/api/sessions/secret-words", "/api/nothing-here"):
+        await client.get(path, headers=header)
+    await client.generic("SECRETVERB", "/healthz")
+    after = (await scrape("t"))[1]
+
+    def grown(method, code):
+        key = ("clawsite_requests_total", frozenset({"interface": "http", "method": method, "code": code}.items()))
+        return after.get(key, 0) - before.get(key, 0)
+
+    assert grown("GET /api/sessions/<session_id>", "200") == 1
+    assert grown("GET /api/sessions/<session_id>", "404") == 1
+    told = " ".join(str(key) for key in after)
+    assert "secret-words" not in told
+    assert "SECRETVERB" not in told
+    assert str(session.pk) not in told
+
+
+async def test_other_processes_of_this_host_are_included_and_those_that_are_gone_are_not(scrape, settings, tmp_path):
+    settings.METRICS_TOKEN, settings.HOME = "t", tmp_path
+    metrics.leave(tmp_path, "worker-1")
+    folder = tmp_path / metrics.FOLDER
+    (folder / "worker-2.prom").write_text('# TYPE clawsite_tool_calls counter\nclawsite_tool_calls_total{outcome="ok"} 41\n')
+    (folder / "worker-3.prom").write_text("not { a metric")
+    answer = await AsyncClient().get("/metrics", headers={"Authorization": "Bearer t"})
+    text = answer.content.decode()
+    assert 'clawsite_tool_calls_total{outcome="ok",process="worker-2"} 41.0' in text
+    assert 'process="worker-1"' in text
+    assert "worker-3" not in text
+    assert text.count("# TYPE clawsite_tool_calls_total counter") == 1
+    old = time.time() - metrics.STALE_SECONDS - 1
+    os.utime(folder / "worker-2.prom", (old, old))
+    assert "worker-2" not in (await AsyncClient().get("/metrics", headers={"Authorization": "Bearer t"})).content.decode()
+
+
+def test_figures_are_left_for_others_to_read_and_taken_away_at_the_end(tmp_path):
+    metrics.leave(tmp_path, "worker-1")
+    path = tmp_path / metrics.FOLDER / "worker-1.prom"
+    assert [family.name for family in text_string_to_metric_families(path.read_text())]
+    assert path.parent.stat().st_mode & 0o077 == 0
+    metrics.forget(tmp_path, "worker-1")
+    metrics.forget(tmp_path, "worker-1")
+    assert list(path.parent.iterdir()) == []

@@ -1,0 +1,362 @@
+"""Runs, approvals, policies, agents and tokens over REST, and the document that describes it all."""
+
+import datetime as dt
+import re
+
+import pytest
+
+from clawsite.accounts.groups import scopes_of
+from clawsite.accounts.models import AccessToken
+from clawsite.accounts.tokens import issue_token
+from clawsite.api.mount import openapi
+from clawsite.infra import clock, db
+from clawsite.infra.models import AuditEntry
+from sessions_app import members, queue
+from sessions_app.models import Event, Run
+from tests.approvals import asked
+from tests.rest import CSRF, Rest, browser_of, program_of
+from tools_app import policies
+from tools_app.models import Approval
+
+READ, WRITE, APPROVALS = "operator.read", "operator.write", "operator.approvals"
+GATEWAY = "test-gateway-token"
+
+
+@pytest.fixture
+def me(user):
+    return program_of(user)
+
+
+@pytest.fixture
+async def run(me, user, session_of):
+    """A run of one's own that waits to begin."""
+    session = session_of(user)
+    sent = await me.post(f"/sessions/{session.pk}/messages", {"message": "hello"}, Idempotency_Key="first")
+    return Run.objects.get(pk=sent.data["id"])
+
+
+# Runs
+
+
+async def test_runs_are_listed_page_by_page_newest_first(me, user, session_of):
+    session = session_of(user)
+    for number in range(3):
+        await me.post(f"/sessions/{session.pk}/messages", {"message": "x"}, Idempotency_Key=f"r{number}")
+    first = (await me.get("/runs?limit=2")).data
+    rest = (await me.get(f"/runs?limit=2&cursor={first['next']}")).data
+    assert [row["runId"] for page in (first, rest) for row in page["items"]] == ["r2", "r1", "r0"]
+    assert rest["next"] is None
+    assert len((await me.get(f"/runs?sessionId={session.pk}&status=unfinished")).data["items"]) == 3
+    assert (await me.get("/runs?status=completed")).data["items"] == []
+    assert (await me.get("/runs?status=asleep")).data["errors"][0]["field"] == "query/status"
+
+
+async def test_a_run_tells_how_it_went_and_everything_it_told(me, run):
+    told = (await me.get(f"/runs/{run.pk}")).data
+    assert (told["run"]["status"], told["run"]["prompt"], told["attempts"]) == ("accepted", "hello", 1)
+    events = (await me.get(f"/runs/{run.pk}/events")).data
+    assert [event["data"]["phase"] for event in events["items"]] == ["accepted"]
+    assert (events["ended"], events["more"]) == (False, False)
+    assert (await me.get(f"/runs/{run.pk}/events?cursor={events['next']}")).data["items"] == []
+
+
+async def test_events_of_a_run_that_are_gone_are_not_passed_over(me, run):
+    await me.post(f"/runs/{run.pk}/abort")
+    Event.objects.filter(run=run, seq=1).delete()
+    gone = (await me.get(f"/runs/{run.pk}/events")).data
+    assert (gone["resync_required"], gone["items"], gone["ended"]) == (True, [], True)
+    Event.objects.filter(run=run).delete()
+    assert (await me.get(f"/runs/{run.pk}/events")).data["resync_required"] is True
+
+
+async def test_a_run_is_stopped_once(me, run):
+    assert (await me.post(f"/runs/{run.pk}/abort")).data == {"id": run.pk, "runId": "first", "aborted": True}
+    assert (await me.post(f"/runs/{run.pk}/abort")).data["aborted"] is False
+    run.refresh_from_db()
+    assert (run.status, run.reason) == ("aborted", "rpc")
+
+
+async def test_a_run_that_a_worker_has_is_asked_to_stop(me, run):
+    await db.write(queue.claim, "hand", 1, alone=True)
+    assert (await me.post(f"/runs/{run.pk}/abort")).data["aborted"] is True
+    run.refresh_from_db()
+    assert (run.status, run.abort_reason) == ("running", "rpc")
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", ""), ("GET", "/events"), ("POST", "/abort")])
+async def test_somebody_elses_run_is_not_there(run, person, method, path):
+    stranger = program_of(person())
+    assert (await stranger.ask(method, f"/runs/{run.pk}{path}")).status_code == 404
+    assert (await stranger.ask(method, f"/runs/{run.run_id}{path}")).status_code == 404
+    assert (await stranger.ask(method, f"/runs/{2**52}{path}")).status_code == 404
+    assert (await stranger.get("/runs")).data["items"] == []
+    assert (await stranger.get(f"/runs?sessionId={run.session_id}")).status_code == 404
+    run.refresh_from_db()
+    assert run.status == "accepted"
+
+
+async def test_an_operator_sees_a_run_without_the_words(run, person):
+    told = (await program_of(person("Operator")).get(f"/runs/{run.pk}")).data
+    assert (told["run"]["words"], told["run"]["prompt"]) == (False, "")
+
+
+@pytest.mark.parametrize("name", ["0", "-1", "x", str(2**63), "9" * 200, "1.5", "٣", "%ED%A0%80"])
+async def test_what_names_no_run_is_not_found(me, run, name):
+    assert (await me.get(f"/runs/{name}")).status_code == 404
+    assert (await me.get(f"/runs/{'x' * 201}")).status_code == 400
+
+
+async def test_a_run_is_also_named_by_its_key(me, run):
+    assert (await me.get("/runs/first")).data["run"]["id"] == run.pk
+    assert (await me.get("/runs/first/events")).data == (await me.get(f"/runs/{run.pk}/events")).data
+    assert (await me.post("/runs/first/abort")).data == {"id": run.pk, "runId": "first", "aborted": True}
+
+
+async def test_ones_own_run_comes_first_among_those_of_the_same_key(me, run, person, session_of):
+    other = person()
+    theirs = session_of(other)
+    await program_of(other).post(f"/sessions/{theirs.pk}/messages", {"message": "theirs"}, Idempotency_Key="first")
+    await db.write(members.share, other, theirs, run.owner.username, "writer")
+    assert (await me.get("/runs/first")).data["run"]["prompt"] == "hello"
+    await db.write(members.share, run.owner, run.session, other.username, "writer")
+    assert (await program_of(other).get("/runs/first")).data["run"]["prompt"] == "theirs"
+
+
+async def test_digits_are_a_number_also_when_a_run_is_called_so(me, run, session_of):
+    session = session_of(run.owner)
+    await me.post(f"/sessions/{session.pk}/messages", {"message": "another"}, Idempotency_Key=str(run.pk))
+    assert (await me.get(f"/runs/{run.pk}")).data["run"]["prompt"] == "hello"
+
+
+async def test_stopping_needs_the_scope_write(user, run):
+    answer = await program_of(user, READ).post(f"/runs/{run.pk}/abort")
+    assert (answer.status_code, answer.data["details"]["scope"]) == (403, WRITE)
+
+
+# Approvals
+
+
+@pytest.fixture
+def question(user, session_of):
+    return asked(user, session_of(user))
+
+
+async def test_a_question_is_seen_by_its_owner_and_answered_by_an_approver(me, person, question):
+    mine = (await me.get("/approvals")).data["items"]
+    assert [row["id"] for row in mine] == [str(question.pk)]
+    approver = person("Approver", name="ada")
+    theirs = program_of(approver)
+    seen = (await theirs.get(f"/approvals/{question.pk}")).data
+    answer = {"decision": "deny", "reason": "not today", "planHash": seen["planHash"]}
+    assert (await me.post(f"/approvals/{question.pk}/decision", answer)).status_code == 403
+    told = await theirs.post(f"/approvals/{question.pk}/decision", answer)
+    assert (told.status_code, told.data["status"], told.data["resolvedBy"]) == (200, "denied", "ada")
+    assert (await theirs.post(f"/approvals/{question.pk}/decision", answer)).status_code == 200
+    late = await program_of(person("Approver")).post(f"/approvals/{question.pk}/decision", {"decision": "allow-once"})
+    assert (late.status_code, late.data["code"], late.data["details"]["decidedBy"]) == (409, "CONFLICT", "ada")
+    assert (await me.get("/approvals")).data["items"] == []
+    assert [row["id"] for row in (await me.get("/approvals?status=denied")).data["items"]] == [str(question.pk)]
+
+
+async def test_questions_come_page_by_page_oldest_first(me, user, session_of):
+    made = [str(asked(user, session_of(user)).pk) for _ in range(3)]
+    first = (await me.get("/approvals?limit=2")).data
+    rest = (await me.get(f"/approvals?limit=2&cursor={first['next']}")).data
+    assert [row["id"] for page in (first, rest) for row in page["items"]] == made
+    assert rest["next"] is None
+
+
+async def test_somebody_elses_question_is_not_there(person, question):
+    stranger = program_of(person())
+    assert (await stranger.get("/approvals?status=all")).data["items"] == []
+    assert (await stranger.get(f"/approvals/{question.pk}")).status_code == 404
+    assert (await stranger.get("/approvals/no-uuid")).status_code == 400
+
+
+async def test_a_cookie_approves_only_with_the_csrf_token(person, question):
+    browser = browser_of(person("Approver"))
+    answer = {"decision": "deny"}
+    assert (await browser.post(f"/approvals/{question.pk}/decision", answer)).status_code == 403
+    assert Approval.objects.get().status == "pending"
+    assert (await browser.post(f"/approvals/{question.pk}/decision", answer, X_CSRFToken=CSRF)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"decision": "perhaps"}, {"decision": "deny", "reason": "x" * 10_000}, {"decision": "deny", "by": 1}]
+)
+async def test_an_answer_of_another_shape_decides_nothing(person, question, body):
+    answer = await program_of(person("Approver")).post(f"/approvals/{question.pk}/decision", body)
+    assert (answer.status_code, bool(answer.data["errors"])) == (400, True)
+    assert Approval.objects.get().status == "pending"
+
+
+async def test_the_gateway_token_never_approves(question):
+    answer = await Rest(GATEWAY).post(f"/approvals/{question.pk}/decision", {"decision": "allow-once"})
+    assert (answer.status_code, answer.data["details"]["scope"]) == (403, APPROVALS)
+
+
+# Policies
+
+
+async def test_the_policy_and_its_versions_are_read_by_whoever_may_look(person, fresh_policy):
+    policies.save_policy(scope="agent", subject="helper", profile="minimal", also_allow=["read"])
+    for group in ("Operator", "Auditor"):
+        rest = program_of(person(group))
+        now = (await rest.get("/policies")).data
+        assert now["version"] == 2
+        assert [row["alsoAllow"] for row in now["rows"] if row["subject"] == "helper"] == [["read"]]
+        first = (await rest.get("/policies/versions?limit=1")).data
+        second = (await rest.get(f"/policies/versions?limit=1&cursor={first['next']}")).data
+        assert [page["items"][0]["version"] for page in (first, second)] == [2, 1]
+        assert second["next"] is None
+        assert all(row["subject"] != "helper" for row in (await rest.get("/policies/versions/1")).data["rows"])
+        assert (await rest.get("/policies/versions/99")).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/policies", "/policies/versions", "/policies/versions/1"])
+async def test_whoever_may_not_look_at_the_policy_is_told_so(me, path):
+    answer = await me.get(path)
+    assert (answer.status_code, answer.data["code"]) == (403, "FORBIDDEN")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_no_program_changes_the_policy(person, method):
+    rest = program_of(person("Operator"))
+    for path in ("/policies", "/policies/versions", "/policies/versions/1"):
+        assert (await rest.ask(method, path, {})).status_code == 405
+
+
+# Agents
+
+
+async def test_agents_are_listed_and_found(me):
+    from agents.models import Agent
+
+    Agent.objects.create(slug="helper", name="Helper")
+    Agent.objects.create(slug="off", name="Off", enabled=False)
+    first = (await me.get("/agents?limit=1")).data
+    second = (await me.get(f"/agents?limit=1&cursor={first['next']}")).data
+    assert [page["items"][0]["id"] for page in (first, second)] == ["main", "helper"]
+    assert (first["items"][0]["default"], second["next"]) == (True, None)
+    assert (await me.get("/agents/helper")).data["name"] == "Helper"
+    for missing in ("off", "nobody", "%00"):
+        assert (await me.get(f"/agents/{missing}")).status_code == 404
+
+
+# Tokens
+
+
+async def test_a_token_is_made_shown_once_used_and_revoked(me, user):
+    made = await me.post("/tokens", {"name": "robot", "scopes": [READ]})
+    assert made.status_code == 201
+    robot = Rest(made.data["secret"])
+    assert (await robot.get("/sessions")).status_code == 200
+    assert (await robot.post("/sessions", {})).status_code == 403
+    listed = (await me.get("/tokens")).data["items"]
+    assert [row["name"] for row in listed] == ["robot", "test"]
+    assert "secret" not in listed[0]
+    assert (await me.delete(f"/tokens/{made.data['id']}")).status_code == 204
+    assert (await robot.get("/sessions")).status_code == 401
+    acts = AuditEntry.objects.filter(action__in=["token.made", "token.revoked"], subject_id=str(made.data["id"]))
+    assert {entry.actor_name for entry in acts} == {user.username}
+    assert acts.count() == 2
+
+
+async def test_a_token_makes_none_that_reaches_further_than_itself(person):
+    user = person("User", "Approver")
+    token, secret = issue_token(user, "small", [READ, WRITE], clock.now() + dt.timedelta(days=1))
+    made = (
+        await Rest(secret).post("/tokens", {"name": "big", "scopes": [READ, WRITE, APPROVALS], "expiresAt": 4_102_444_800_000})
+    ).data
+    assert made["scopes"] == [READ, WRITE]
+    assert made["expiresAt"] <= clock.to_ms(token.expires_at)
+    assert APPROVALS in scopes_of(user)
+    assert (await Rest(issue_token(user, "eyes", [READ])[1]).post("/tokens", {"name": "x", "scopes": [READ]})).status_code == 403
+
+
+async def test_the_gateway_token_makes_and_ends_no_tokens(me):
+    gateway = Rest(GATEWAY)
+    assert (await gateway.post("/tokens", {"name": "x", "scopes": [READ]})).status_code == 403
+    assert (await gateway.delete("/tokens/1")).status_code == 403
+
+
+async def test_somebody_elses_token_is_not_there(me, person):
+    theirs = issue_token(person(), "theirs", [READ])[0]
+    assert (await me.delete(f"/tokens/{theirs.pk}")).status_code == 404
+    assert AccessToken.objects.get(pk=theirs.pk).revoked_at is None
+    assert theirs.name not in [row["name"] for row in (await me.get("/tokens")).data["items"]]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"name": "", "scopes": [READ]},
+        {"name": "x", "scopes": []},
+        {"name": "x", "scopes": ["root"]},
+        {"name": "x", "scopes": [READ], "expiresAt": 1},
+    ],
+)
+async def test_a_token_of_another_shape_is_not_made(me, body):
+    before = AccessToken.objects.count()
+    assert (await me.post("/tokens", body)).status_code == 400
+    assert AccessToken.objects.count() == before
+
+
+async def test_a_cookie_makes_a_token_only_with_the_csrf_token(user):
+    browser = browser_of(user)
+    body = {"name": "robot", "scopes": [READ]}
+    assert (await browser.post("/tokens", body)).status_code == 403
+    assert (await browser.post("/tokens", body, X_CSRFToken=CSRF)).status_code == 201
+
+
+# All of them
+
+BODIES = {"changeSession": {"label": "mine"}, "sendMessage": {"message": "hello"}, "decideApproval": {"decision": "deny"}}
+OF_EVERYBODY = {"agent", "tool", "version"}  # names of things that belong to nobody
+
+
+async def test_no_operation_finds_what_belongs_to_somebody_else(person, session_of):
+    """Whichever there are: an operation that is added is tried too, or this test says which body it needs."""
+    owner = person()
+    session = session_of(owner)
+    question = asked(owner, session)
+    names = {"session_id": session.pk, "run": question.run_id, "approval": question.pk}
+    names |= {"token": issue_token(owner, "theirs", [READ])[0].pk}
+    stranger, tried = program_of(person("User", "Operator")), 0
+    for path, methods in openapi()["paths"].items():
+        parts = set(re.findall(r"{(\w+)}", path))
+        if not parts or parts <= OF_EVERYBODY:
+            continue
+        address = path.removeprefix("/api").format(**names, agent="main", tool="read", version=1)
+        for method, operation in methods.items():
+            body = BODIES[operation["operationId"]] if "requestBody" in operation else None
+            answer = await stranger.ask(method.upper(), address, body)
+            lacks_scope = answer.status_code == 403 and "scope" in answer.data.get("details", {})
+            seen_by_office = operation["operationId"] in ("getRun", "listRunEvents")  # an operator's, without the words
+            if seen_by_office:
+                assert "the secret prompt" not in answer.content.decode()
+            else:
+                assert lacks_scope or answer.status_code == 404, (method, address, answer.data)
+            tried += 1
+    assert tried >= 14
+    session.refresh_from_db()
+    assert (session.label, session.deleted_at) == ("", None)
+    assert Approval.objects.get().status == "pending"
+
+
+# The document
+
+
+async def test_the_document_is_public_and_names_scopes_and_refusals(database):
+    answer = await Rest().get("/openapi.json")
+    assert answer.status_code == 200
+    paths = answer.data["paths"]
+    assert paths["/api/approvals/{approval}/decision"]["post"]["x-scope"] == APPROVALS
+    for methods in paths.values():
+        for operation in methods.values():
+            assert "application/problem+json" in operation["responses"]["default"]["content"]
+            assert operation["security"] == [{"token": []}, {"cookie": []}]
+            assert operation["description"]
+    names = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
+    assert len(names) == len(set(names))

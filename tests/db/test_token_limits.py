@@ -1,0 +1,72 @@
+"""Tool limits of access tokens: given on the command line, changed in the admin, and noted in the audit log."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from clawsite.accounts.models import AccessToken
+from clawsite.accounts.tokens import issue_token, principal_for
+from clawsite.infra.errors import Forbidden, InvalidRequest
+from clawsite.infra.models import AuditEntry
+from tests.db.test_cli_token import claw_token
+
+
+@pytest.fixture
+def browser(person):
+    user = person("Operator", "User")
+    user.is_staff = True
+    user.save()
+    client = Client()
+    client.force_login(user)
+    client.user = user
+    return client
+
+
+def test_the_command_line_takes_lists_and_tells_of_names_that_nothing_has(person, capsys):
+    person(name="ada")
+    claw_token("create", "--user", "ada", "--name", "ci", "--allow-tools", "read,group:web", "--deny-tools", "exce")
+    said = capsys.readouterr()
+    assert "'exce'" in said.err
+    assert "'read'" not in said.err
+    limits = principal_for(said.out.splitlines()[0]).user.key_limits
+    assert (limits["allow"], limits["deny"]) == (["read", "group:web"], ["exce"])
+    claw_token("list", "--user", "ada")
+    assert "allow read,group:web" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("plain_static_files")
+def test_the_admin_makes_and_changes_them_and_nothing_else_of_a_token(browser):
+    form = {
+        "name": "ci",
+        "scopes": ["operator.read"],
+        "expires_at_0": "2099-01-01",
+        "expires_at_1": "00:00:00",
+        "allow_tools": "read\nsessions_*",
+        "deny_tools": "",
+    }
+    made = browser.post(reverse("admin:accounts_accesstoken_add"), form, secure=True)
+    assert made.status_code == 200, made.content
+    token = AccessToken.objects.get(user=browser.user)
+    assert token.tools == {"allow": ["read", "sessions_*"]}
+    page = reverse("admin:accounts_accesstoken_change", args=[token.pk])
+    assert "sessions_*" in browser.get(page, secure=True).content.decode()
+    browser.post(page, {"name": "other", "scopes": "operator.write", "allow_tools": "", "deny_tools": "exec, read"}, secure=True)
+    token.refresh_from_db()
+    assert (token.name, token.scopes, token.tools) == ("ci", ["operator.read"], {"deny": ["exec", "read"]})
+    entry = AuditEntry.objects.get(action="token.limited", subject_id=str(token.pk))
+    assert entry.details["tools"] == {"deny": ["exec", "read"]}
+    wrong = browser.post(page, {"allow_tools": "re*ad", "deny_tools": ""}, secure=True)
+    assert "sessions_*" in wrong.content.decode()
+    token.refresh_from_db()
+    assert token.tools == {"deny": ["exec", "read"]}
+
+
+def test_a_pattern_that_could_not_match_is_refused(user):
+    with pytest.raises(InvalidRequest, match="to deny"):
+        issue_token(user, "x", [], deny_tools=["re*ad"])
+
+
+def test_a_limited_token_makes_no_token_without_limits(user):
+    _token, secret = issue_token(user, "ci", ["operator.write"], deny_tools=["exec"])
+    with pytest.raises(Forbidden, match="tool limits"):
+        issue_token(principal_for(secret).user, "free", ["operator.write"])

@@ -1,0 +1,166 @@
+"""Deliberate faults in the exec gate, at least one for each lesson it holds: each lets through what its lesson forbids, no more.
+
+The lines are those of the table that tests/unit/test_exec_gate_lines.py goes through, here sorted by the lesson they are about.
+Nothing is run.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.exec_gate import SEARCH, make_place, verdict
+from tests.unit.exec_gate_hostile import DANGEROUS, HOSTILE
+from tools_app.execution import allowlist, blocklist, calls, examine, gate, line, programs, resolve, rules_code, unwrap, variables
+from tools_app.execution.gate import analyse, narrow_entry
+from tools_app.execution.terms import AllowEntry, GateRules, Place
+
+EVERYTHING = GateRules("full", "off")
+UNSEEN = ["ls \u202e x", "ls \u200bx", "ls\u00a0x", "ls \u2066x", "ls \u3164", "ls \U000e0041"]
+OWN_GUARD = ["claw approvals approve 1", "claw policy restore 1"]
+LINES = {
+    "L3": [
+        "env evil",
+        "env LANG=C evil",
+        "timeout 5 evil",
+        "nice -n 5 evil",
+        "flock f evil",
+        "xargs evil",
+        "find . -exec evil {} +",
+    ],
+    "L4": ["bash -c ls", "sh -c 'ls' a b", "ls | sh", "python3 -c 'import os'", "python3 <<< 'x'", "perl -e x", "node -e x"],
+    "L5": ["sort --compress-program=evil f", "sort --compress-prog=evil f", "sort --comp=evil f", "rg --pre=evil x"],
+    "L6": ["ls # comment \\\nevil", 'ls "$\\\n(evil)"', "ls ${x:-$\\\n(evil)}", "cat <<E\nx\\\nE\nevil\nE"],
+    "L7": ["PATH=/tmp ls", "IFS=x ls", "GIT_PAGER=evil git log", "GIT_SSH_COMMAND=x git fetch origin"],
+}
+NEVER_ALWAYS = ["bash f", "python3 script.py", "env ls", "busybox ls", "find . -name x"]  # L3: they would allow anything
+
+
+async def allowed_against(place: Place) -> AsyncIterator[tuple[str, str]]:
+    """(lesson, what got through)."""
+    for each in UNSEEN:
+        if (await verdict(each, place, EVERYTHING)).effect != "deny":
+            yield "L2", each
+    for lesson, lines in LINES.items():
+        for each in lines:
+            if (await verdict(each, place)).effect == "allow":
+                yield lesson, each
+    for each in NEVER_ALWAYS:
+        if isinstance(narrow_entry(await analyse(each, place)), tuple):
+            yield "L3", each
+    async for what in untrusted_programs(place):
+        yield "L8", what
+    for each in OWN_GUARD:
+        if (await verdict(each, place, EVERYTHING)).effect != "deny":
+            yield "L10", each
+
+
+async def untrusted_programs(place: Place) -> AsyncIterator[str]:
+    """Files that are on the list by some reading of it, and must not be."""
+    changeable = place.cwd.parent / "tools" / "tool"
+    changeable.parent.mkdir(exist_ok=True)
+    changeable.write_text("#!/bin/sh\n")
+    changeable.chmod(0o777)
+    in_workspace = Place(
+        Path("/usr/bin"), (Path("/usr/bin"),), SEARCH
+    )  # one whose files belong to root, so that only the place tells
+    for where, name, pattern in (
+        (place, str(changeable), str(changeable)),
+        (place, "/usr/bin/ls", "/usr/*"),
+        (in_workspace, "/usr/bin/ls", "/usr/bin/ls"),
+    ):
+        if (await verdict(name, where, GateRules("allowlist", "on-miss", (AllowEntry(pattern),)))).effect == "allow":
+            yield f"{name} by {pattern}"
+
+
+def takes_every_character_for_visible(monkeypatch) -> None:
+    monkeypatch.setattr(line, "_is_hidden", lambda character: False)
+
+
+def takes_a_wrapper_for_an_ordinary_program(monkeypatch) -> None:
+    for name in (*unwrap.SIMPLE, "env", "xargs", "find"):
+        monkeypatch.delitem(programs.RULES, name)
+
+
+def allows_anything_always(monkeypatch) -> None:
+    monkeypatch.setattr(examine, "never_always", lambda *bases: "")
+
+
+def does_not_ask_about_code_in_the_line(monkeypatch) -> None:
+    for name in [name for name, rule in programs.RULES.items() if rule in (rules_code.shell, rules_code.interpreter)]:
+        monkeypatch.setitem(programs.RULES, name, lambda call: None)
+
+
+def goes_by_a_list_of_bad_options(monkeypatch) -> None:
+    """And so does not know them when they are shortened."""
+    read = calls.read_options
+
+    def only_the_known_bad(*arguments, **more):
+        found = read(*arguments, **more)
+        if found.unknown.startswith("the option --") and "--compress-program" not in found.unknown:
+            found.unknown = ""
+        return found
+
+    monkeypatch.setattr(calls, "read_options", only_the_known_bad)
+
+
+def believes_both_parsers(monkeypatch) -> None:
+    monkeypatch.setattr(gate, "spelling_doubts", lambda line: ())
+
+
+def goes_by_a_list_of_bad_variables(monkeypatch) -> None:
+    for module in (variables, unwrap):
+        monkeypatch.setattr(module, "HARMLESS_NAME", re.compile(r"(?!PATH$|LD_PRELOAD$|BASH_ENV$)\w+"))
+
+
+def trusts_files_of_anybody(monkeypatch) -> None:
+    monkeypatch.setattr(resolve, "changeable_by_others", lambda path: "")
+
+
+def lets_a_star_cross_a_slash(monkeypatch) -> None:
+    monkeypatch.setattr(allowlist, "_pattern", lambda glob: re.compile(re.escape(glob).replace(r"\*", ".*")))
+
+
+def trusts_programs_of_the_workspace(monkeypatch) -> None:
+    monkeypatch.setattr(resolve, "_inside_writable", lambda path, real, place: "")
+
+
+def lets_the_agent_call_claw(monkeypatch) -> None:
+    monkeypatch.setattr(blocklist, "DANGERS", tuple(danger for danger in blocklist.DANGERS if danger.code != "own-guard"))
+
+
+MUTANTS = [
+    ("L2", takes_every_character_for_visible),
+    ("L3", takes_a_wrapper_for_an_ordinary_program),
+    ("L3", allows_anything_always),
+    ("L4", does_not_ask_about_code_in_the_line),
+    ("L5", goes_by_a_list_of_bad_options),
+    ("L6", believes_both_parsers),
+    ("L7", goes_by_a_list_of_bad_variables),
+    ("L8", trusts_files_of_anybody),
+    ("L8", lets_a_star_cross_a_slash),
+    ("L8", trusts_programs_of_the_workspace),
+    ("L10", lets_the_agent_call_claw),
+]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    return make_place(tmp_path, monkeypatch)
+
+
+async def test_without_a_fault_nothing_gets_through(place):
+    assert [found async for found in allowed_against(place)] == []
+
+
+@pytest.mark.parametrize(("lesson", "mutate"), MUTANTS, ids=[f"{lesson}-{mutate.__name__}" for lesson, mutate in MUTANTS])
+async def test_a_fault_of_the_gate_breaks_its_lesson(lesson, mutate, place, monkeypatch):
+    mutate(monkeypatch)
+    through = [found async for found in allowed_against(place)]
+    assert {broken for broken, _ in through} == {lesson}, through
+
+
+def test_the_lines_are_those_that_the_gate_is_tested_with():
+    assert {each for lines in (UNSEEN, *LINES.values()) for each in lines} <= set(HOSTILE)
+    assert set(OWN_GUARD) <= set(DANGEROUS)

@@ -1,0 +1,213 @@
+"""Deliberate faults beside the gate: what a card shows, where files and directories lead, who changes rules, who approves.
+
+Each breaks just its lesson, and without it none is broken.
+"""
+
+import asyncio
+import html
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from clawsite.accounts.models import User
+from clawsite.infra.errors import ClawError, Forbidden
+from clawsite.web import approvals_card, visible_text
+from tests.approvals import asked
+from tests.commands import Shell
+from tools_app.builtin import tree
+from tools_app.builtin.workspace import Workspace
+from tools_app.definition import ToolFailed
+from tools_app.execution import approvals, grants, rule_document, spawn
+from tools_app.execution.rules import let_ask, save_rule
+from tools_app.execution.values import Level, SpawnFailed
+from tools_app.models import Approval, ExecRule
+
+pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
+
+ODD = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
+MANY_WORDS = " ".join(f"word{number}" for number in range(2000))
+LINES = [f"echo {MANY_WORDS} the-end", "echo \u202egnp.exe \u200bx\x07 <b>\u00a0\tz</b>\nrm -rf /tmp/x", "echo a &lt; b"]
+
+
+@dataclass
+class Scene:
+    person: Any
+    session_of: Any
+    shell: Shell
+
+    def question(self, line: str = "ls", **more: Any) -> Approval:
+        ada = self.person()
+        return asked(ada, self.session_of(ada), line, **more)
+
+    def robot(self) -> User:
+        """A program's account, as hooks and schedules have one, with every right that groups can give."""
+        account = self.person("Operator", "Approver", "User", "Auditor")
+        User.objects.filter(pk=account.pk).update(is_service=True)
+        return User.objects.get(pk=account.pk)
+
+
+# What a card shows
+
+
+def the_card_of_a_command(scene: Scene) -> set[str]:
+    """L2: all of it can be read on the page, and nothing that cannot be seen is in it."""
+    browser = Client()
+    browser.force_login(scene.person("Approver"))
+    for line in LINES:
+        page = browser.get(reverse("approval", args=[scene.question(line).pk])).content.decode()
+        (shown,) = re.findall(r'<pre class="command".*?<code dir="ltr">(.*?)</code>', page, re.DOTALL)
+        text = html.unescape(re.sub(r"<[^>]*>", "", shown))
+        unseen = [letter for letter in text if not letter.isprintable() and letter not in "\n\t"]
+        if unseen or ODD.sub(lambda found: chr(int(found[1], 16)), text) != line:
+            return {"L2"}
+    return set()
+
+
+def shows_the_beginning_only(monkeypatch) -> None:
+    whole = approvals_card.command_html
+    monkeypatch.setattr(approvals_card, "command_html", lambda line, parts: whole(line[:2000], parts))
+
+
+def shows_hidden_letters_as_they_are(monkeypatch) -> None:
+    monkeypatch.setattr(visible_text, "_kind", lambda character, before: "plain")
+
+
+# Where names lead
+
+
+async def a_directory_became_a_link(scene: Scene) -> set[str]:
+    """L9: a command starts in the directory that was looked at, or not at all."""
+    there = scene.shell.workspace / "sub"
+    there.unlink(missing_ok=True)
+    there.symlink_to(scene.shell.outside)
+    try:
+        ran = await scene.shell.run(Level.NONE, "pwd -P", cwd=there)
+    except SpawnFailed:
+        return set()
+    return {"L9"} if ran.out.strip() == str(scene.shell.outside) else set()
+
+
+def the_file_tools_meet_links(scene: Scene) -> set[str]:
+    """L9: no name leads out of the workspace, neither for reading nor for writing."""
+    root, outside = scene.shell.workspace, scene.shell.outside
+    for name, target in (("link", outside), ("file", scene.shell.secret)):
+        (root / name).unlink(missing_ok=True)
+        (root / name).symlink_to(target)
+    got_out = set()
+    for attempt in (
+        lambda: Workspace(root).read("link/secret"),
+        lambda: Workspace(root).read("file"),
+        lambda: Workspace(root).write("link/new", b"x"),
+    ):
+        try:
+            attempt()
+            got_out.add("L9")
+        except ToolFailed:
+            continue
+    (outside / "new").unlink(missing_ok=True)
+    return got_out
+
+
+def enters_directories_by_name(monkeypatch) -> None:
+    monkeypatch.setattr(spawn, "_working_directory", lambda spawn, opened: str(spawn.cwd))
+
+
+def follows_links(monkeypatch) -> None:
+    monkeypatch.setattr(tree, "DIRECTORY", tree.DIRECTORY & ~os.O_NOFOLLOW)
+
+
+# Who changes the guard, and who approves
+
+
+def a_program_tries_to_weaken_its_guard(scene: Scene) -> set[str]:
+    """L10: rules and lists are changed by people, whatever an account of a program is given."""
+    robot = scene.robot()
+    document = {"version": 1, "defaults": {"security": "full", "ask": "off"}}
+    rule = ExecRule.objects.create(scope="agent", subject="other", security="deny")
+    for attempt in (
+        lambda: let_ask("main", robot),
+        lambda: save_rule(rule, by=robot, expected_version=rule.version),
+        lambda: rule_document.replace(document, base_hash=rule_document.hash_of(rule_document.current()), by=robot),
+        lambda: grants.add_by_hand(["ls"], by=robot, scope="installation"),
+    ):
+        try:
+            attempt()
+            return {"L10"}
+        except Forbidden:
+            continue
+        finally:
+            ExecRule.objects.exclude(pk=rule.pk).delete()
+    ExecRule.objects.all().delete()
+    return set()
+
+
+def somebody_without_the_right_answers(scene: Scene) -> set[str]:
+    """L11: approving is a right of its own, looked at for each question: the group, the rule, who asked."""
+    requester = scene.person("Approver", "User")
+    own = asked(requester, scene.session_of(requester), exclude_requester=True)
+    chosen = scene.question(approver_groups=[["Security"]])
+    plain = scene.question()
+    for by, question in (
+        (scene.person("Operator", "Auditor", "User"), plain),
+        (scene.robot(), plain),
+        (requester, own),
+        (scene.person("Approver"), chosen),
+    ):
+        try:
+            approvals.resolve(question.pk, by=by, decision="allow-once")
+            return {"L11"}
+        except ClawError:
+            assert Approval.objects.get(pk=question.pk).is_open
+    return set()
+
+
+def takes_programs_for_people(monkeypatch) -> None:
+    monkeypatch.setattr(User, "is_service", property(lambda account: False, lambda account, value: None))
+
+
+def lets_everybody_answer_who_sees_it(monkeypatch) -> None:
+    monkeypatch.setattr(approvals, "why_not", lambda user, approval, groups=None: "")
+
+
+def asks_for_the_right_and_not_for_the_question(monkeypatch) -> None:
+    """Who may approve anything may approve everything."""
+
+    def why_not(user, approval, groups=None):
+        return "" if user.has_perm("accounts.approve_commands") and not user.is_service else "no"
+
+    monkeypatch.setattr(approvals, "why_not", why_not)
+
+
+MUTANTS = [
+    ("L2", the_card_of_a_command, shows_the_beginning_only),
+    ("L2", the_card_of_a_command, shows_hidden_letters_as_they_are),
+    ("L9", a_directory_became_a_link, enters_directories_by_name),
+    ("L9", the_file_tools_meet_links, follows_links),
+    ("L10", a_program_tries_to_weaken_its_guard, takes_programs_for_people),
+    ("L11", somebody_without_the_right_answers, takes_programs_for_people),
+    ("L11", somebody_without_the_right_answers, lets_everybody_answer_who_sees_it),
+    ("L11", somebody_without_the_right_answers, asks_for_the_right_and_not_for_the_question),
+]
+
+
+@pytest.mark.parametrize(
+    ("lesson", "story", "mutate"), MUTANTS, ids=[f"{lesson}-{mutate.__name__}" for lesson, _, mutate in MUTANTS]
+)
+async def test_a_fault_beside_the_gate_breaks_its_lesson(lesson, story, mutate, person, session_of, tmp_path: Path, monkeypatch):
+    scene = Scene(person, session_of, Shell(tmp_path))
+
+    async def told() -> set[str]:
+        found = story(scene)
+        return await found if asyncio.iscoroutine(found) else found
+
+    assert await told() == set()
+    with monkeypatch.context() as patched:
+        mutate(patched)
+        broken = await told()
+    assert broken == {lesson}

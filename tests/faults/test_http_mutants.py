@@ -1,0 +1,120 @@
+"""Deliberate faults at the HTTP entry: each breaks just its rule, and without it none is broken."""
+
+import asyncio
+import datetime as dt
+
+import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from clawsite import asgi
+from clawsite.gateway.hooks import deliver, log
+from clawsite.gateway.models import HookDelivery, SpentSignature
+from clawsite.infra import clock, http_body, json_values
+from clawsite.infra.errors import InvalidRequest, NotFound
+from sessions_app.models import Run
+from tests.hooks import make_hook, send
+from tests.protocol.server import serving
+
+pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
+
+BODY = 100_000
+
+
+async def a_stranger_sends_a_body(person, monkeypatch) -> set[str]:
+    """Nothing of it is taken from the server."""
+    taken = []
+    receive = RequestResponseCycle.receive
+
+    async def counted(self):
+        message = await receive(self)
+        taken.append(len(message.get("body", b"")))
+        return message
+
+    monkeypatch.setattr(RequestResponseCycle, "receive", counted)
+    monkeypatch.setattr(http_body, "LINGER_BYTES", 0)
+    async with serving(http="httptools") as address:
+        reader, writer = await asyncio.open_connection(*address.split(":"))
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % BODY + b"[" * BODY)
+        assert b" 401 " in await asyncio.wait_for(reader.readline(), 20)
+        writer.close()
+    return {"strangers' bodies stay outside"} if sum(taken) else set()
+
+
+def reads_first_and_asks_then(monkeypatch) -> None:
+    monkeypatch.setattr(asgi, "LATER", ("/nowhere/",))
+
+
+async def somebody_sends_too_many_values(person, monkeypatch) -> set[str]:
+    """They are never made."""
+    try:
+        json_values.read_json(b"[" + b"[]," * 5000 + b"[]]", 5000)
+    except InvalidRequest:
+        return set()
+    return {"values are counted before they are made"}
+
+
+def counts_only_what_is_no_list(monkeypatch) -> None:
+    monkeypatch.setattr(json_values, "_OTHERS", json_values._OTHERS + b"[,")
+
+
+async def strangers_guess_webhooks(person, monkeypatch) -> set[str]:
+    """They are told the same of one that exists and of one that does not."""
+    make_hook(person("Operator"))
+    told = set()
+    async with serving() as address:
+        for path in (b"news", b"other"):
+            reader, writer = await asyncio.open_connection(*address.split(":"))
+            writer.write(b"POST /hooks/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}" % path)
+            answer = await asyncio.wait_for(reader.read(), 20)
+            told.add(b"".join(line for line in answer.splitlines() if not line.lower().startswith(b"date:")))
+            writer.close()
+    HookDelivery.objects.all().delete()
+    deliver.Hook.objects.all().delete()
+    return {"webhooks cannot be guessed"} if len(told) > 1 else set()
+
+
+def says_what_is_not_there(monkeypatch) -> None:
+    proven = deliver.proven
+
+    def outspoken(hook, came):
+        if hook.pk is None:
+            raise NotFound("there is no such webhook")
+        return proven(hook, came)
+
+    monkeypatch.setattr(deliver, "proven", outspoken)
+
+
+async def a_signature_comes_back_after_a_month(person, monkeypatch) -> set[str]:
+    """It starts nothing."""
+    signed = make_hook(person("Operator"), token=False, signature="plain")
+    came = signed.came({"a": 1})
+    send(came)
+    HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(days=31))
+    log.forget_old()
+    send(came)
+    started = Run.objects.count()
+    for rows in (HookDelivery, SpentSignature, Run, deliver.Hook):
+        rows.objects.all().delete()
+    return {"a signature acts once"} if started > 1 else set()
+
+
+def remembers_only_what_the_log_has(monkeypatch) -> None:
+    monkeypatch.setattr(deliver, "_spent", lambda *_: None)
+    monkeypatch.setattr(SpentSignature.objects, "create", lambda **_: None)
+
+
+MUTANTS = [
+    ("strangers' bodies stay outside", a_stranger_sends_a_body, reads_first_and_asks_then),
+    ("values are counted before they are made", somebody_sends_too_many_values, counts_only_what_is_no_list),
+    ("webhooks cannot be guessed", strangers_guess_webhooks, says_what_is_not_there),
+    ("a signature acts once", a_signature_comes_back_after_a_month, remembers_only_what_the_log_has),
+]
+
+
+@pytest.mark.parametrize(("rule", "story", "mutate"), MUTANTS, ids=[mutate.__name__ for _, _, mutate in MUTANTS])
+async def test_a_fault_at_the_entry_breaks_its_rule(rule, story, mutate, person, monkeypatch):
+    with monkeypatch.context() as sound:
+        assert await story(person, sound) == set()
+    with monkeypatch.context() as faulty:
+        mutate(faulty)
+        assert await story(person, faulty) == {rule}

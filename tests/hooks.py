@@ -1,0 +1,59 @@
+"""Webhooks for tests: made as an operator makes them, and called as senders call them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from clawsite.accounts.models import User
+from clawsite.gateway.hooks import consent, deliver, log, rows
+from clawsite.gateway.hooks.deliver import Taken
+from clawsite.gateway.hooks.log import Came
+from clawsite.gateway.hooks.signatures import sign
+from clawsite.gateway.models import Hook
+from clawsite.infra import clock
+
+SECRET = "It's a Secret to Everybody"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A webhook, and what its senders know."""
+
+    hook: Hook
+    token: str
+
+    def headers(self, body: bytes) -> dict[str, str]:
+        proof = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        if self.hook.signature:
+            proof[self.hook.signature_header.lower()] = sign(self.hook.signature, body, SECRET, clock.now().timestamp())
+        return proof
+
+    def came(self, payload: Any, **headers: str) -> Came:
+        """A delivery with the right proof; a header given here replaces it."""
+        body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return Came(self.hook.slug, "203.0.113.7", body, {**self.headers(body), **given})
+
+    def send(self, payload: Any, **headers: str) -> Taken:
+        """All that happens to a delivery between its arrival and its answer."""
+        return send(self.came(payload, **headers))
+
+
+def send(came: Came) -> Taken:
+    log.refuse_guessers(came.address)
+    hook = deliver.find_hook(came.path)
+    signed = deliver.proven(hook, came)
+    return deliver.take(hook, came, signed, deliver.wish_for(hook, came))
+
+
+def make_hook(
+    by: User, slug: str = "news", *, token: bool = True, secret: str = SECRET, agreed: bool = True, **fields: Any
+) -> Made:
+    """Enabled, with a token, with a signature if one is named, and with the yes of the person it acts for."""
+    action = slug if slug in ("wake", "agent") else "agent"
+    fields = {"name": "News", "enabled": True, "action": action, "owner": rows.default_owner(), **fields}
+    hook = Hook(slug=slug, **fields)
+    made = rows.save_hook(hook, by=by, secret=secret if hook.signature else "", makes_token=token)
+    if agreed and not hook.is_agreed:
+        hook = consent.agree(hook.pk, by=hook.owner, seen=hook.updated_at)
+    return Made(hook, made)

@@ -1,0 +1,91 @@
+"""OpenClaw's own command line and terminal UI, the released program unchanged, pointed at Clawsite."""
+
+import itertools
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clawsite.accounts.tokens import issue_token
+from tests.journeys.openclaw.terminal import Terminal
+from tests.protocol.openclaw.packages import modules, node
+from tests.stack import Stack
+
+PATIENCE = 120.0  # it takes 3 s to start, the terminal UI 8, and several times that on a busy machine
+_numbers = itertools.count(1)
+
+
+class OpenClaw:
+    """The program with a home of its own, in which it keeps its settings, its device key and its device token."""
+
+    def __init__(self, home: Path, url: str, token: str) -> None:
+        self.state = home / ".openclaw"
+        self.state.mkdir(parents=True)
+        self.url, self.token = url, token
+        program = modules(Path(__file__).parent) / "node_modules" / "openclaw" / "openclaw.mjs"
+        self.command = [str(node()), str(program)]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENCLAW_", "CLAWSITE_"))}
+        paths = {"HOME": str(home), "OPENCLAW_STATE_DIR": str(self.state)}
+        self.env = {**kept, **paths, "PATH": f"{node().parent}{os.pathsep}{kept['PATH']}", "NO_COLOR": "1"}
+        self.remember({"url": url, "token": token})
+
+    def remember(self, gateway: dict[str, str]) -> None:
+        """Its settings: where the gateway is."""
+        (self.state / "openclaw.json").write_text(json.dumps({"gateway": {"mode": "remote", "remote": gateway}}))
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*self.command, *arguments], env=self.env, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+
+    def call(self, method: str, **params: Any) -> Any:
+        words = ("gateway", "call", method, "--json", "--url", self.url, "--token", self.token, "--params", json.dumps(params))
+        done = self.run(*words)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def terminal(self, *arguments: str) -> Terminal:
+        return Terminal([*self.command, "tui", *arguments], self.env)
+
+
+@pytest.fixture
+def openclaw(live: Stack, tmp_path) -> OpenClaw:
+    return OpenClaw(tmp_path / "openclaw", live.url.replace("http", "ws"), live.token)
+
+
+@pytest.fixture
+def session() -> str:
+    return f"agent:main:openclaw-{next(_numbers)}"
+
+
+def test_its_command_line_calls_methods_and_talks_to_an_agent(openclaw, session):
+    assert openclaw.call("health")["ok"] is True
+    answered = openclaw.run("agent", "--agent", "main", "--session-key", session, "-m", "say [[tokens=3]]")
+    assert (answered.returncode, answered.stdout.strip()) == (0, "w0 w1 w2"), answered.stderr
+    messages = openclaw.call("chat.history", sessionKey=session)["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert session in [row["key"] for row in openclaw.call("sessions.list")["sessions"]]
+
+
+def test_its_command_line_says_what_is_not_there_and_what_is_not_allowed(openclaw):
+    absent = openclaw.run("cron", "list")
+    assert (absent.returncode, "unknown method: cron.list" in absent.stderr) == (1, True)
+    forbidden = openclaw.run("devices", "list")
+    assert (forbidden.returncode, "missing scope: operator.pairing" in forbidden.stderr) == (1, True)
+
+
+def test_its_terminal_ui_chats_and_comes_back_with_the_token_of_its_device(openclaw, session, person):
+    openclaw.token = issue_token(person(), "openclaw", ["operator.read", "operator.write"])[1]  # programs get no device token
+    with openclaw.terminal("--url", openclaw.url, "--token", openclaw.token, "--session", session) as first:
+        first.wait_for("gateway connected", PATIENCE)
+        first.type("say [[tokens=3]]\r")
+        first.wait_for("w0 w1 w2", PATIENCE)
+        openclaw.call("chat.send", sessionKey=session, message="said elsewhere", idempotencyKey=f"{session} elsewhere")
+        first.wait_for("said elsewhere", PATIENCE)
+    openclaw.remember({"url": openclaw.url})  # without a token: that of the device is all it has
+    with openclaw.terminal("--session", session) as second:
+        second.wait_for("gateway connected", PATIENCE)
+        second.wait_for("said elsewhere", PATIENCE)

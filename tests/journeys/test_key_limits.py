@@ -1,0 +1,62 @@
+"""A token that may use some tools only: every run it starts keeps to that, over HTTP and the socket, also in what it sets going."""
+
+import httpx
+import pytest
+
+from clawsite.accounts.tokens import issue_token, limit_token, principal_for
+from clawsite.client import Client, Endpoint
+from sessions_app.models import Run, ToolCall
+from tests.command_runs import wish
+from tests.workshop import Workshop, calls_of
+
+
+@pytest.fixture
+def limited(person):
+    """somebody, their token, its secret"""
+    user = person()
+    limits = {"allow_tools": ["session_status"], "deny_tools": ["Exec "]}
+    token, secret = issue_token(user, "ci", ["operator.read", "operator.write"], **limits)
+    return user, token, secret
+
+
+async def test_runs_over_http_and_the_socket_keep_to_it(live, limited):
+    user, token, secret = limited
+    headers = {"Authorization": f"Bearer {secret}"}
+    asked = {"model": "clawsite", "messages": [{"role": "user", "content": wish(tool="read", path="x")}]}
+    async with httpx.AsyncClient(base_url=live.url, headers=headers, timeout=60) as client:
+        assert (await client.post("/v1/chat/completions", json=asked)).json()["choices"][0]["message"]["content"] == "done"
+        invoked = await client.post("/tools/invoke", json={"tool": "read", "args": {"path": "x"}})
+        assert (invoked.status_code, invoked.json()["error"]["layer"]) == (403, "key")
+        assert (await client.post("/tools/invoke", json={"tool": "session_status"})).status_code == 200
+    call = ToolCall.objects.filter(run__owner=user).earliest("pk")
+    assert (call.name, call.status, call.refused_by) == ("read", "refused", "key")
+    assert call.verdict["trace"]["read"][-1]["rule"] == f"key `{token.prefix}`: no allow entry matches"
+    assert call.run.options["keyLimits"] == {"name": token.prefix, "allow": ["session_status"], "deny": ["exec"]}
+    async with Client(Endpoint(url=live.ws_url(), token=secret)) as client:
+        seen = await client.request("tools.effective", {})
+        assert [tool["id"] for group in seen["groups"] for tool in group["tools"]] == ["session_status"]
+        refused = await client.request("tools.invoke", {"name": "read", "args": {"path": "x"}})
+        assert refused["error"]["layer"] == "key"
+    async with live.client(user) as client:  # the same account without limits
+        assert (await client.request("tools.invoke", {"name": "session_status"}))["ok"]
+        assert "keyLimits" not in Run.objects.filter(owner=user).latest("pk").options
+
+
+async def test_limits_that_change_count_for_the_next_run(limited):
+    _user, token, secret = limited
+    limit_token(token, allow_tools=[], deny_tools=[])
+    assert principal_for(secret).user.key_limits is None
+    type(token).objects.filter(pk=token.pk).update(tools={"allow": "exec"})
+    assert principal_for(secret).user.key_limits["deny"] == ["*"]
+
+
+async def test_a_message_to_another_session_takes_the_limits_along(workshop: Workshop, session_of, eventually):
+    other = session_of(workshop.user, "agent:main:other")
+    workshop.user.key_limits = {"name": "abc", "allow": [], "deny": ["read"]}
+    words = wish(tool="read", path="x", then="told")
+    ask = wish(tool="sessions_send", session_key=other.key, message=words, timeout_seconds=0)
+    run = await workshop.answer(ask)
+    assert calls_of(run)[0].status == "finished", calls_of(run)[0].result
+    sent = await workshop.ended(Run.objects.get(session=other).pk)
+    assert sent.options["keyLimits"]["name"] == "abc"
+    assert [(call.name, call.refused_by) for call in calls_of(sent)] == [("read", "key")]

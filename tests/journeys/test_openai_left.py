@@ -1,0 +1,103 @@
+"""What becomes of a run whose caller goes away, and of a caller whose run waits for people. Over real sockets."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from clawsite.accounts.tokens import issue_token
+from clawsite.api import openai_runs
+from sessions_app.models import Run
+from tests.command_runs import ask_first, wish
+from tests.protocol.server import serving
+from tests.workshop import Workshop
+from tools_app.execution import approvals
+from tools_app.models import Approval
+
+READ_WRITE = ["operator.read", "operator.write"]
+
+
+@pytest.fixture
+async def server(workshop: Workshop):
+    """The gateway in this process, beside the worker."""
+    async with serving() as address:
+        yield address
+
+
+async def ask(server: str, user, words: str, *, stream: bool, **headers: str):
+    """A request that was sent and not answered yet."""
+    body = json.dumps({"model": "clawsite", "messages": [{"role": "user", "content": words}], "stream": stream}).encode()
+    token = issue_token(user, "test", READ_WRITE)[1]
+    lines = [
+        "POST /v1/chat/completions HTTP/1.1",
+        "Host: localhost",
+        f"Authorization: Bearer {token}",
+        f"Content-Length: {len(body)}",
+        *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items()),
+    ]
+    host, port = server.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+    return reader, writer
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_run_is_stopped_when_its_caller_goes_away(workshop: Workshop, server, eventually, stream):
+    reader, writer = await ask(server, workshop.user, "[[tokens=9 hang_after=2]]", stream=stream)
+    if stream:
+        async with asyncio.timeout(20):
+            await reader.readuntil(b"w0 ")
+    await eventually(lambda: Run.objects.filter(status="running").exists())
+    writer.close()
+    run = await workshop.ended(Run.objects.get(owner=workshop.user).pk)
+    assert (run.status, run.reason) == ("aborted", "client-left")
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency_Key": "mine"}])
+async def test_it_goes_on_if_that_is_wished_or_the_caller_may_come_back(workshop: Workshop, server, settings, eventually, headers):
+    settings.HTTP_ABORT_ON_DISCONNECT = bool(headers)
+    _reader, writer = await ask(server, workshop.user, "[[tokens=9 slow_first=0.3]]", stream=False, **headers)
+    await eventually(lambda: Run.objects.filter(status="running").exists())
+    writer.close()
+    run = await workshop.ended(Run.objects.get(owner=workshop.user).pk)
+    assert run.status == "completed"
+
+
+async def test_a_silent_stream_shows_that_it_lives(workshop: Workshop, server, monkeypatch):
+    monkeypatch.setattr(openai_runs, "SILENCE_SECONDS", 0.05)
+    reader, writer = await ask(server, workshop.user, "[[slow_first=0.5]]", stream=True)
+    async with asyncio.timeout(20):
+        told = await reader.readuntil(b"[DONE]")
+    writer.close()
+    assert b"\n: keep-alive\n" in told
+    assert b'"content":"ok"' in told
+
+
+async def test_a_run_that_waits_for_people_is_named_and_goes_on_without_its_caller(workshop: Workshop, server, settings, person):
+    ask_first()
+    settings.HTTP_APPROVAL_WAIT_SECONDS = 0.2
+    token = issue_token(workshop.user, "test", READ_WRITE)[1]
+    async with httpx.AsyncClient(base_url=f"http://{server}", headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+        messages = [{"role": "user", "content": wish(command="./nobody-knows-it")}]
+        answer = await client.post("/v1/chat/completions", json={"model": "clawsite", "messages": messages})
+    question = Approval.objects.get(requester=workshop.user)
+    run = Run.objects.get(owner=workshop.user)
+    text = answer.json()["choices"][0]["message"]["content"]
+    assert f"Run {run.run_id} is waiting for approval {question.pk}" in text
+    assert run.session.key in text
+    assert run.status == "waiting"
+    approvals.resolve(question.pk, by=person("Approver"), decision="deny", seen_hash=question.plan_hash)
+    assert (await workshop.ended(run.pk)).status == "completed"
+
+
+async def test_a_gateway_that_ends_tells_its_callers_and_leaves_their_runs_alone(workshop: Workshop, eventually):
+    async with serving() as server:
+        reader, writer = await ask(server, workshop.user, "[[tokens=9 hang_after=2]]", stream=True)
+        async with asyncio.timeout(20):
+            await reader.readuntil(b"w0 ")
+    async with asyncio.timeout(20):
+        rest = await reader.read()
+    writer.close()
+    assert b"the gateway is restarting" in rest
+    assert Run.objects.get(owner=workshop.user).status == "running"

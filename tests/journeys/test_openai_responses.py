@@ -1,0 +1,137 @@
+"""POST /v1/responses with OpenAI's own SDK, unchanged: plain, as events, with tools, and one response after another."""
+
+import base64
+import datetime as dt
+
+import openai
+import pytest
+
+from agents import housekeeping
+from clawsite.infra import clock, db
+from sessions_app.models import Run, Session, TranscriptEntry
+
+WEATHER = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "The weather somewhere",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+
+
+@pytest.fixture
+def sdk(live, person):
+    user = person()
+    client = openai.AsyncOpenAI(base_url=f"{live.url}/v1", api_key=live.api_token(user), max_retries=0, timeout=60)
+    client.user = user
+    return client
+
+
+async def test_a_response_has_words_usage_and_can_be_read_again(sdk):
+    made = await sdk.responses.create(model="clawsite", instructions="Be short.", input='[[text="hello there" cached=3]]')
+    assert (made.status, made.output_text, made.output[0].type) == ("completed", "hello there", "message")
+    assert (made.usage.output_tokens, made.usage.input_tokens_details.cached_tokens) == (2, 3)
+    assert Run.objects.get(owner=sdk.user).options["extraSystemPrompt"] == "Be short."
+    again = await sdk.responses.retrieve(made.id)
+    assert (again.id, again.output_text, again.usage, again.model) == (made.id, "hello there", made.usage, "clawsite/main")
+
+
+async def test_a_response_goes_on_from_an_earlier_one_of_the_same_account_only(sdk, live, person):
+    first = await sdk.responses.create(model="clawsite", input="remember the number 7")
+    second = await sdk.responses.create(model="clawsite", input="which? [[tag=goes-on]]", previous_response_id=first.id)
+    assert second.previous_response_id == first.id
+    assert live.asked("goes-on")[0]["items"] == 4
+    assert Session.objects.filter(owner=sdk.user).count() == 1
+    stranger = sdk.with_options(api_key=live.api_token(person()))
+    with pytest.raises(openai.BadRequestError) as refused:
+        await stranger.responses.create(model="clawsite", input="which?", previous_response_id=first.id)
+    assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
+    with pytest.raises(openai.NotFoundError):
+        await stranger.responses.retrieve(first.id)
+
+
+async def test_a_response_of_a_month_ago_is_forgotten_and_one_in_a_named_session_is_not(sdk):
+    alone = await sdk.responses.create(model="clawsite", input="hello")
+    named = await sdk.responses.create(model="clawsite", input="hello", user="ada")
+    await db.write(Session.objects.filter(owner=sdk.user).update, updated_at=clock.now() - dt.timedelta(days=31))
+    await housekeeping.forget_stateless_sessions()
+    with pytest.raises(openai.NotFoundError):
+        await sdk.responses.retrieve(alone.id)
+    with pytest.raises(openai.BadRequestError) as refused:
+        await sdk.responses.create(model="clawsite", input="and?", previous_response_id=alone.id)
+    assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
+    assert (await sdk.responses.create(model="clawsite", input="and?", previous_response_id=named.id)).status == "completed"
+
+
+async def test_events_come_in_their_order_and_are_numbered(sdk):
+    stream = await sdk.responses.create(model="clawsite", input="[[tokens=30 delay_ms=2]]", stream=True)
+    events = [event async for event in stream]
+    kinds = [event.type.removeprefix("response.") for event in events if event.type != "response.output_text.delta"]
+    assert kinds == [
+        "created",
+        "in_progress",
+        "output_item.added",
+        "content_part.added",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "completed",
+    ]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert text == events[-1].response.output_text == "".join(f"w{i} " for i in range(30))
+
+
+async def test_the_sdks_own_reader_of_streams_understands_it(sdk):
+    words = '[[tool=get_weather args={"city":"Ulm"} call_id=c9]]'
+    async with sdk.responses.stream(model="clawsite", input=words, tools=[WEATHER]) as stream:
+        made = await stream.get_final_response()
+    assert [(item.type, item.call_id, item.arguments) for item in made.output] == [("function_call", "c9", '{"city":"Ulm"}')]
+
+
+async def test_a_tool_of_the_caller_makes_the_round_trip(sdk):
+    words = '[[tool=get_weather args={"city":"Ulm"} call_id=c1]] [[text="it rains"]]'
+    asked = await sdk.responses.create(model="clawsite", input=words, tools=[WEATHER], tool_choice="auto")
+    call = asked.output[0]
+    assert (asked.status, call.type, call.name, call.call_id) == ("completed", "function_call", "get_weather", "c1")
+    result = {"type": "function_call_output", "call_id": "c1", "output": "rain"}
+    kept = await sdk.responses.create(model="clawsite", input=[result], previous_response_id=asked.id, tools=[WEATHER])
+    assert kept.output_text == "it rains"
+    alone = [{"role": "user", "content": words}, call.model_dump(), result]
+    sent = await sdk.responses.create(model="clawsite", input=alone, tools=[WEATHER])
+    assert sent.output_text == "it rains"
+    roles = TranscriptEntry.objects.filter(session__runs__owner=sdk.user, session__runs__run_id=sent.id.removeprefix("resp_"))
+    assert list(roles.order_by("position").values_list("role", flat=True)) == ["user", "assistant", "toolResult", "assistant"]
+
+
+async def test_a_file_comes_inline(sdk):
+    file = {
+        "type": "input_file",
+        "filename": "note.txt",
+        "file_data": "data:text/plain;base64," + base64.b64encode(b"seven").decode(),
+    }
+    content = [{"type": "input_text", "text": "read it"}, file]
+    made = await sdk.responses.create(model="clawsite", input=[{"role": "user", "content": content}])
+    assert made.output_text == "ok"
+    entry = TranscriptEntry.objects.get(session__owner=sdk.user, role="user")
+    assert [block.get("name") for block in entry.content] == [None, "note.txt"]
+
+
+async def test_a_picture_reaches_the_model(sdk):
+    picture = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
+    content = [{"type": "input_text", "text": "what is it?"}, {"type": "input_image", "image_url": picture, "detail": "auto"}]
+    made = await sdk.responses.create(model="clawsite", input=[{"role": "user", "content": content}])
+    assert made.output_text == "ok"
+    entry = TranscriptEntry.objects.get(session__owner=sdk.user, role="user")
+    assert [block["type"] for block in entry.content] == ["text", "image"]
+
+
+async def test_an_answer_that_was_cut_off_is_incomplete_and_a_failed_one_is_told_so(sdk):
+    cut = await sdk.responses.create(model="clawsite", input="[[tokens=3 finish=length]]", max_output_tokens=3)
+    assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+    stream = await sdk.responses.create(model="clawsite", input="[[error=401]]", stream=True)
+    last = [event async for event in stream][-1]
+    assert (last.type, last.response.error.code) == ("response.failed", "model_unavailable")
+    for more, param in (({"background": True}, "background"), ({"input": [{"type": "web_search_call"}]}, "input[0].type")):
+        with pytest.raises(openai.BadRequestError) as bad:
+            await sdk.responses.create(**{"model": "clawsite", "input": "hi", **more})
+        assert bad.value.param == param

@@ -1,0 +1,21 @@
+"""A delivery that was accepted is not lost, whichever process dies when: being accepted is a row."""
+
+import httpx
+
+from sessions_app.models import Run
+from tests.hooks import make_hook
+
+
+async def test_what_was_accepted_survives_every_process(stack, person, eventually):
+    """Nobody works when the delivery comes, and whoever took it dies before anybody does."""
+    running = stack()
+    made = make_hook(person("Operator"), deliver=False)
+    (worker,), (web,) = running.workers, running.webs
+    worker.kill()
+    async with httpx.AsyncClient(base_url=running.url) as client:
+        answer = await client.post("/hooks/news", json={"text": "[[text=late]]"}, headers={"Authorization": f"Bearer {made.token}"})
+    assert answer.status_code == 202
+    web.kill()
+    assert Run.objects.get(run_id=answer.json()["runId"]).status == "accepted"
+    worker.spawn()
+    await eventually(lambda: Run.objects.filter(run_id=answer.json()["runId"], status="completed").exists(), seconds=60)

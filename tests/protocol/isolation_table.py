@@ -1,0 +1,185 @@
+"""Which parameter of which method, and which part of which address, names what kind of thing. Read by test_isolation.py.
+
+A parameter that is named here under PLAIN names nothing of anybody's: a number, a choice, words to store. A name that is in none
+of the tables fails the test, so that whoever adds one says what it takes.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MAIN = "agent:main:main"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Filled with the name of a thing of one of these kinds. `beside` is what else must be said."""
+
+    kinds: tuple[str, ...]
+    shape: Any = None  # how the name is wrapped; NAME stands for it
+    beside: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Own:
+    """Filled with the name of something of the caller's own."""
+
+    kind: str
+
+
+NAME = object()
+
+
+def ref(*kinds: str, shape: Any = NAME, **beside: Any) -> Ref:
+    return Ref(kinds, shape, beside)
+
+
+SESSION = ref("shared key", "own key", "session id")
+SESSION_ID = ref("session id")
+RUN_ID = ref("run id", "open run id")
+APPROVAL = ref("approval id")
+
+# Parameters that mean the same wherever they are.
+NAMES: dict[str, Ref] = {
+    "sessionKey": SESSION,
+    "key": SESSION,
+    "sessionId": SESSION_ID,
+    "spawnedBy": SESSION,
+    "parentSessionKey": SESSION,
+    "expectedSessionId": ref("session id", "generation id", key=Own("own key")),
+    "expectedExistingSessionId": ref("session id", "generation id", sessionKey=Own("own key")),
+    "sessionKeys": ref("shared key", "own key", shape=[NAME]),
+    "keys": ref("shared key", "own key", shape=[NAME]),
+    "runId": RUN_ID,
+    "requestId": ref("pairing id", "node's pairing id"),
+    "deviceId": ref("device id"),
+    "nodeId": ref("device id"),
+    "nodeIds": ref("device id", shape=[NAME]),
+    "attachments": ref("attachment id", shape=[{"id": NAME}]),
+    "label": ref("label"),
+    "search": ref("words", "label"),
+    "query": ref("words"),
+}
+
+# Parameters that mean something of their own in one method.
+OF_METHOD: dict[tuple[str, str], Ref | None] = {
+    ("chat.abort", "runId"): ref("open run id", sessionKey=Own("open key")),
+    ("chat.history", "around"): ref("message id", sessionKey=Own("own key")),
+    ("chat.history", "inputRunIds"): ref("run id", shape=[NAME], sessionKey=Own("own key")),
+    ("chat.send", "replaces"): ref("message id", sessionKey=Own("own key")),
+    ("sessions.fork", "messageId"): ref("message id", key=Own("own key")),
+    ("runs.get", "id"): ref("run number", "open run number"),
+    ("runs.events", "id"): ref("run number"),
+    ("panic.stop", "subject"): ref("open run number", scope="run"),
+    ("panic.resume", "subject"): ref("open run number", scope="run"),
+    ("device.token.rotate", "deviceId"): ref("device id", role="node"),
+    ("device.token.revoke", "deviceId"): ref("device id", role="node"),
+    ("exec.approval.get", "id"): APPROVAL,
+    ("exec.approval.resolve", "id"): APPROVAL,
+    ("exec.approval.extend", "id"): APPROVAL,
+    ("exec.approval.drop", "id"): APPROVAL,
+    ("exec.approval.waitDecision", "id"): APPROVAL,
+    ("exec.approval.request", "id"): APPROVAL,
+    ("sessions.create", "parentSessionKey"): ref("shared key", "own key", "session id", fork=True),
+    ("node.invoke.result", "id"): None,  # of what a node was asked; a node says who it is, and is believed for itself only
+    ("node.invoke.result", "nodeId"): None,
+    # Words that are stored, not looked for.
+    ("agent", "label"): None,
+    ("chat.inject", "label"): None,
+    ("device.pair.rename", "label"): None,
+    ("sessions.create", "label"): None,
+    ("sessions.patch", "label"): None,
+}
+
+PLAIN = {
+    *("activeMinutes", "after", "afterSeq", "agentId", "agentScope", "allowMissing", "archived", "args", "ask"),
+    *("baseHash", "before", "blocks", "channel", "clearQueued", "command", "configuredAgentsOnly", "confirm", "content"),
+    *("conversationReadOrigin", "cursor", "cwd", "days", "decision", "deleteTranscript", "deliver", "displayName"),
+    *("elevatedLevel", "emitCommandHooks", "emitLifecycleHooks", "endDate", "epoch", "everybody", "expectedLeafEntryId"),
+    *("extraSystemPrompt", "file", "for", "fork", "fromStateVersion", "groupActivation", "groupBy", "history", "host"),
+    *("instructions", "maxLines"),
+    *("html", "idempotencyKey", "includeApprovals", "includeArgs", "includeChannelSummary", "includeCliProjection"),
+    *("includeContextWeight", "includeDerivedTitles", "includeDetails", "includeGlobal", "includeHistorical"),
+    *("includeLastMessage", "includePlugins", "includeProviderCapabilities", "includeUnknown", "lane", "limit"),
+    *("maxBytes", "maxChars", "message", "mode", "model", "name", "notices", "offset", "own", "pinned", "planHash"),
+    *("preparedOnly", "preserveSideRuns", "probe", "provider", "queueMode", "range", "reason", "reasoningLevel"),
+    *("refresh", "resolvedPath", "responseUsage", "role", "scope", "security", "sendPolicy", "sortBy", "startDate"),
+    *("status", "subject", "succeedsParent", "suppressCommandInterpretation", "text", "thinking", "thinkingLevel"),
+    *("timeZone", "timeout", "timeoutMs", "title", "to", "toolCallId", "twoPhase", "username", "utcOffset"),
+    *(
+        "verboseLevel",
+        "view",
+        "withdraw",
+        "forkFrom",
+        "owner",
+        "commands",
+        "scopes",
+        "params",
+        "ok",
+        "payload",
+        "payloadJSON",
+        "error",
+        "event",
+        "includeDefaultModels",
+        "ownerFirst",
+        "unread",
+    ),
+}
+
+# What a method needs to be called at all; a key is made anew for every call.
+EXAMPLES: dict[str, Any] = {
+    "message": "hello",
+    "decision": "deny",
+    "reason": "no",
+    "scope": "run",
+    "command": "ls",
+    "name": "session_status",
+    "username": "the-third",
+    "role": "viewer",
+    "file": {},
+    "baseHash": "x",
+    "blocks": [],
+    "query": "hello",
+    "title": "hello",
+    "mode": "now",
+    "text": "hello",
+    "content": "hello",
+    "commands": [],
+    "label": "hello",
+    "event": "hello",
+    "displayName": "hello",
+}
+
+# Said also where it may be left out: nobody here ends a run or answers a question.
+NOT_FOR_LONG: dict[str, dict[str, Any]] = {
+    "agent.wait": {"timeoutMs": 1},
+    "tools.invoke": {"timeoutMs": 1},
+    "sessions.compact": {"timeoutMs": 1},
+    "exec.approval.request": {"twoPhase": True},
+}
+
+# Methods whose scope is a right over what is everybody's or nobody's, and why. No caller has the scope and only their own things
+# behind it, so that there is nothing to keep apart: such calls are refused to all others, whatever they name.
+OF_OFFICE = {
+    "exec.approval.resolve": "who may approve answers everybody's questions, and is shown all of them",
+    "exec.approval.extend": "the same",
+    "exec.approvals.get": "the exec rules of the installation are nobody's",
+    "exec.approvals.set": "the same",
+    "panic.stop": "who administers the gateway stops everything, an agent or anybody's run",
+    "panic.resume": "the same",
+}
+
+# Parameters for which the caller's own thing and nothing at all are answered alike, and why that is right.
+ALIKE = {
+    ("sessions.create", "key"): "what is there is told as what was made",
+    ("exec.approval.request", "id"): "a program's own name for its question",
+    ("exec.approval.request", "sessionKey"): "said to the approver, not looked up",
+    ("exec.approval.request", "sessionId"): "the same",
+    ("exec.approval.request", "runId"): "the same",
+    ("sessions.messages.unsubscribe", "key"): "afterwards it is not followed, whatever it was",
+    ("sessions.messages.unsubscribe", "sessionId"): "the same",
+    ("commands.list", "sessionKey"): "the commands are the same in all sessions",
+    ("models.list", "sessionKey"): "so are the models",
+    ("chat.metadata", "sessionKey"): "only the agent in its name counts",
+    ("panic.status", "sessionKey"): "nothing of the caller's is stopped",
+    ("panic.status", "sessionId"): "the same",
+}

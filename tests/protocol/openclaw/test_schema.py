@@ -1,0 +1,272 @@
+"""What a client of protocol 4 is sent, judged by the JSON Schema that OpenClaw publishes.
+
+Its objects are closed. Frames must match to the letter, because its client drops others. Payloads may say more, which its
+clients pass over, but only under the names in OURS: nothing is added by accident, or under a name that means something else.
+"""
+
+import asyncio
+import functools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+
+from agents.models import Agent
+from clawsite.gateway import registry, runtime
+from sessions_app.models import Run
+from tests.devices import TestDevice
+from tests.protocol.openclaw.packages import modules
+
+RESULTS = {
+    "agent.identity.get": "AgentIdentityResult",
+    "agents.files.get": "AgentsFilesGetResult",
+    "agents.files.list": "AgentsFilesListResult",
+    "agents.files.set": "AgentsFilesSetResult",
+    "agents.list": "AgentsListResult",
+    "commands.list": "CommandsListResult",
+    "connect": "HelloOk",
+    "exec.approvals.get": "ExecApprovalsSnapshot",
+    "logs.tail": "LogsTailResult",
+    "models.list": "ModelsListResult",
+    "sessions.create": "SessionsCreateResult",
+    "sessions.delete": "SessionsDeleteResult",
+    "sessions.fork": "SessionsForkResult",
+    "sessions.resolve": "SessionsResolveResult",
+    "sessions.search": "SessionsSearchResult",
+    "tools.catalog": "ToolsCatalogResult",
+    "tools.effective": "ToolsEffectiveResult",
+}
+CHAT = {"delta": "ChatDeltaEvent", "final": "ChatFinalEvent", "aborted": "ChatAbortedEvent", "error": "ChatErrorEvent"}
+EVENTS = {"agent": "AgentEvent", "session.operation": "SessionOperationEvent", "tick": "TickEvent", "shutdown": "ShutdownEvent"}
+PARAMS = {
+    "exec.approval.waitDecision": "ExecApprovalGetParams",
+    "agent.identity.get": "AgentIdentityParams",
+}
+OF_NODES = {"commands", "caps", "permissions", "pathEnv"}  # that one declares: who lets it in has to know
+# What we say besides, by the place in which it stands.
+OURS = {
+    "HelloOk": {"snapshot": {"epoch"}, "snapshot/health": {"runs", "lanes", "workers", "stopped"}},
+    "AgentEvent": {"": {"sessionKey", "sessionId", "cursor"}},  # OpenClaw's gateway sends the first one too
+    **{name: {"": {"sessionId"}} for name in CHAT.values()},
+    "DevicePairRequestedEvent": {"": {"reason", "account", "expiresAtMs", "version", *OF_NODES}},
+    "ChatHistoryDeltaResult": {"": {"sessionKey", "sessionId"}},
+    "ChatHistoryResetResult": {"": {"sessionKey", "sessionId"}},
+    "SessionsDeleteResult": {"": {"sessionId"}},
+    "SessionsForkResult": {"": {"ok", "key", "sessionId", "entry"}},
+    "SessionsResolveResult": {"": {"sessionId"}},
+    "SessionsSearchResult": {"": {"titles"}, "results/*": {"title", "matches", "sender"}},
+    "ToolsEffectiveResult": {"": {"policyVersion", "refused", "notOffered"}, "groups/*/tools/*": {"group"}},
+    "ToolsInvokeResult": {"": {"runId"}, "error": {"layer"}},
+}
+
+
+@functools.cache
+def published() -> dict[str, Any]:
+    folder = modules() / "node_modules" / "@openclaw" / "gateway-protocol"
+    return json.loads((folder / "protocol.schema.json").read_text())
+
+
+def faults(name: str, value: Any) -> Iterator[str]:
+    schema = {"$ref": f"#/definitions/{name}", "definitions": published()["definitions"]}
+    for error in jsonschema.Draft7Validator(schema).iter_errors(_without_ours(value, OURS.get(name, {}))):
+        yield f"{name}, at /{'/'.join(map(str, error.absolute_path))}: {error.message[:300]}"
+
+
+def _without_ours(value: Any, ours: dict[str, set[str]], place: str = "") -> Any:
+    if isinstance(value, dict):
+        kept = {name: part for name, part in value.items() if name not in ours.get(place, ())}
+        return {name: _without_ours(part, ours, f"{place}/{name}".strip("/")) for name, part in kept.items()}
+    if isinstance(value, list):
+        return [_without_ours(part, ours, f"{place}/*".strip("/")) for part in value]
+    return value
+
+
+@pytest.fixture
+async def client(sockets, person, token_of, settings, tmp_path):
+    settings.LOG_DIRECTORY = tmp_path
+    (tmp_path / "clawsite-2026-01-01.log").write_text("one line\nanother\n")
+    operator = token_of(person("User", "Operator", "Approver", name="operator"))
+    me = {"id": "openclaw-control-ui", "version": "2026.9.1", "platform": "linux", "mode": "webchat", "instanceId": "one"}
+    return await sockets.connect(operator, client=me, caps=["tool-events"])
+
+
+KEY = "agent:main:checked"
+ASKED: dict[str, dict[str, Any]] = {
+    "agent.identity.get": {"sessionKey": KEY},
+    "agents.list": {},
+    "agents.files.list": {"agentId": "main"},
+    "agents.files.set": {"agentId": "main", "name": "SOUL.md", "content": "Be kind."},
+    "agents.files.get": {"agentId": "main", "name": "SOUL.md"},
+    "commands.list": {"includeArgs": True},
+    "exec.approvals.get": {},
+    "logs.tail": {"limit": 1},
+    "models.list": {"view": "all"},
+    "sessions.search": {"query": "note"},
+    "sessions.resolve": {"key": KEY},
+    "sessions.fork": {"sessionKey": KEY},
+    "tools.catalog": {},
+    "tools.effective": {"sessionKey": KEY},
+    "sessions.delete": {"key": KEY},
+}
+
+
+async def test_answers_are_as_openclaw_publishes_them(client, hand):
+    answers = {
+        "connect": client.hello,
+        "sessions.create": await client.call("sessions.create", {"key": KEY, "displayName": "A note"}),
+    }
+    await client.call("chat.inject", {"sessionKey": KEY, "message": "A note from outside", "label": "cron"})
+    for method, params in ASKED.items():
+        answers[method] = await client.call(method, params)
+    assert RESULTS.keys() == answers.keys()
+    assert [fault for method, answer in answers.items() for fault in faults(RESULTS[method], answer)] == []
+
+
+async def test_a_session_is_listed_as_openclaw_publishes_it(client):
+    await client.call("sessions.create", {"key": KEY, "label": "Checked"})
+    rows = (await client.call("sessions.list", {"includeLastMessage": True}))["sessions"]
+    described = (await client.call("sessions.describe", {"key": KEY}))["session"]
+    assert rows
+    for row in [*rows, described]:
+        # Nothing is null on the wire here where OpenClaw leaves a name out, so that what was cleared can be told.
+        assert list(faults("SessionRow", {name: value for name, value in row.items() if value is not None})) == []
+
+
+async def test_catching_up_by_messages_is_as_openclaw_publishes_it(client, hand):
+    asked = {"sessionKey": KEY}
+    await client.call("agent", {**asked, "message": "Go", "idempotencyKey": "one"})
+    await hand.whole_run("one", "Gone")
+    cursor = (await client.call("chat.history", asked))["deltaCursor"]
+    for run_id in ("two", "three"):
+        await client.call("agent", {**asked, "message": "Go on", "idempotencyKey": run_id})
+    await hand.start("two")
+    await hand.say("two", "Going")
+    delta = await client.call("chat.history", {**asked, "cursor": cursor, "inputRunIds": ["one", "three"]})
+    assert list(faults("ChatHistoryDeltaResult", delta)) == []
+    assert (len(delta["messages"]), delta["inFlightRun"]["runId"], delta["pendingInputs"]["total"]) == (1, "two", 1)
+    assert [receipt["state"] for receipt in delta["inputReceipts"]] == ["consumed", "pending"]
+    assert list(faults("ChatHistoryDeltaResult", await client.call("chat.startup", {**asked, "cursor": cursor}))) == []
+    lost = await client.call("chat.history", {**asked, "cursor": "of another log"})
+    assert list(faults("ChatHistoryResetResult", lost)) == []
+
+
+async def test_events_and_frames_are_as_openclaw_publishes_them(client, hand, eventually):
+    for run_id in ("told", "stopped", "failed"):
+        key = f"agent:main:{run_id}"
+        await client.call("agent", {"sessionKey": key, "message": "Go", "idempotencyKey": run_id})
+        await hand.start(run_id)
+        await hand.say(run_id, "One", " and two")
+        await hand.use(run_id, "read")
+    await hand.finish("told")
+    await client.call("chat.abort", {"sessionKey": "agent:main:stopped"})
+    await hand.abort("stopped")
+    await hand.fail("failed", "the model is away", "rate_limit")
+    await client.send({"type": "req", "id": "c", "method": "sessions.compact", "params": {"key": "told", "idempotencyKey": "sum"}})
+    await eventually(lambda: Run.objects.filter(run_id="sum").exists())
+    await hand.start("sum")
+    await hand.summarise("sum", "they told", "m-told")
+    for state, run_id in (("final", "told"), ("aborted", "stopped"), ("error", "failed")):
+        await client.event("chat", state=state, runId=run_id)
+    refused = await client.request("chat.send", {"sessionKey": "agent:main:told"})
+    assert not refused["ok"]
+    presence = await client.event("presence")
+    assert presence["presence"]
+    found = [fault for entry in presence["presence"] for fault in faults("PresenceEntry", entry)]
+    seen = set()
+    for frame in client.seen:
+        found += faults("EventFrame" if frame["type"] == "event" else "ResponseFrame", frame)
+        name = frame.get("event")
+        shape = CHAT[frame["payload"]["state"]] if name == "chat" else EVENTS.get(name)
+        if shape:
+            seen.add(shape)
+            found += faults(shape, frame["payload"])
+    assert found == []
+    assert seen == {"AgentEvent", "SessionOperationEvent", *CHAT.values()}
+
+
+async def test_a_call_by_hand_is_answered_as_openclaw_publishes_it(stack, person):
+    Agent.objects.create(slug="demo", name="Demo", model="demo/clawsite")
+    async with stack().client(person()) as caller:
+        wish = {"name": "write", "args": {"path": "a.md", "content": "# A"}}
+        done = await caller.request("tools.invoke", wish)
+        refused = await caller.request("tools.invoke", {**wish, "sessionKey": "agent:demo:main"})
+        wrong = await caller.request("tools.invoke", {**wish, "args": {}})
+    assert (done["ok"], refused["error"]["code"], wrong["ok"]) == (True, "tool_not_allowed", False)
+    assert [fault for answer in (done, refused, wrong) for fault in faults("ToolsInvokeResult", answer)] == []
+
+
+async def test_devices_and_nodes_are_told_as_openclaw_publishes_it(sockets, person, token_of):
+    """An operator's device and a node, from their wish to be let in; the node is asked with parameters and without."""
+    mine = {"token": token_of(person("Operator", "User"))}
+    pairing = await sockets.connect(mine["token"])
+    desk, node = TestDevice(), TestDevice()
+    declared = {"role": "node", "commands": ["lights.on"], "caps": ["lights"], "permissions": {"lights": True}, "pathEnv": "/bin"}
+    found = []
+    for device, connect in ((desk, {}), (node, {**declared, "auth": mine})):
+        request = {"requestId": (await device.refused(sockets, **connect))["details"]["requestId"]}
+        found += faults("DevicePairRequestedEvent", await pairing.event("device.pair.requested", **request))
+        await pairing.call("device.pair.approve", request)
+        found += faults("DevicePairResolvedEvent", await pairing.event("device.pair.resolved", **request))
+    socket = await node.connect(sockets, **declared, auth=mine)
+    found += faults("NodeEventResult", await socket.call("node.event", {"event": "door.opened"}))
+    for key, params in (("bare", {}), ("full", {"params": {"room": 1}})):
+        wish = {"nodeId": node.id, "command": "lights.on", "idempotencyKey": key, **params}
+        asking = asyncio.create_task(pairing.call("node.invoke", wish))
+        asked = await socket.event("node.invoke.request", idempotencyKey=key)
+        assert ("paramsJSON" in asked) == bool(params)
+        found += faults("NodeInvokeRequestEvent", asked)
+        await socket.call("node.invoke.result", {"id": asked["id"], "nodeId": node.id, "ok": True})
+        await asking
+    of_desk = {"deviceId": desk.id, "role": "operator"}
+    found += faults("DeviceTokenRotateResult", await pairing.call("device.token.rotate", of_desk))
+    itself = await desk.connect(sockets, auth=mine)
+    rotated = await itself.call("device.token.rotate", of_desk)
+    assert rotated["token"]
+    found += faults("DeviceTokenRotateResult", rotated)
+    assert found == []
+
+
+async def test_a_missing_scope_is_told_as_openclaw_publishes_it(sockets, person, token_of):
+    reader = await sockets.connect(token_of(person(name="reader"), "operator.read"))
+    refused = await reader.request("chat.send", {"sessionKey": "main", "message": "hi", "idempotencyKey": "k"})
+    assert refused["error"]["code"] == "FORBIDDEN"
+    assert list(faults("MissingScopeErrorDetails", refused["error"]["details"])) == []
+
+
+async def test_ticks_and_the_end_are_told_as_openclaw_publishes_them(client):
+    gateway = await runtime.running()
+    await gateway._tick()  # 15 s are too long for a test
+    assert list(faults("TickEvent", await client.event("tick"))) == []
+    await runtime.stop()
+    assert list(faults("ShutdownEvent", await client.event("shutdown"))) == []
+
+
+def shared_methods() -> list[tuple[str, str]]:
+    definitions = published()["definitions"]
+    named = {name: PARAMS.get(name) or _camel(name) + "Params" for name in registry.methods() if name in published()["methods"]}
+    return [(name, shape) for name, shape in sorted(named.items()) if shape in definitions]
+
+
+def _camel(method: str) -> str:
+    return "".join(part[0].upper() + part[1:] for part in method.split("."))
+
+
+def test_every_parameter_of_openclaw_is_known_here_or_refused_with_a_reason():
+    unknown = {}
+    shared = shared_methods()
+    assert len(shared) > 30
+    for name, shape in shared:
+        theirs = published()["definitions"][shape].get("properties", {})
+        params = registry.methods()[name].params
+        ours = {*params.refused, *(word for field in params.model_fields.values() for word in _words(field))}
+        if missing := set(theirs) - ours:
+            unknown[name] = sorted(missing)
+    assert unknown == {}
+
+
+def _words(field: Any) -> list[str]:
+    """Under which a parameter may be given."""
+    given = field.validation_alias
+    return list(given.choices) if hasattr(given, "choices") else [given or field.alias]

@@ -1,0 +1,265 @@
+"""Bodies of programs and files: nothing of them is read before it is known who sends them, and then no more than is taken."""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+
+from clawsite.api import hooks
+from clawsite.infra import http_body
+from clawsite.web.handlers import Handler
+from tests.hooks import make_hook
+from tests.rest import CSRF
+
+MB = 1 << 20
+PLACES = [
+    "POST /v1/chat/completions",
+    "POST /v1/responses",
+    "POST /responses",
+    "POST /tools/invoke",
+    "POST /api/sessions",
+    "PATCH /api/sessions/x",
+    "POST /attachments/",
+]
+
+
+@pytest.fixture(autouse=True)
+def _files(settings):
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+
+
+class Line:
+    """A connection on which a request is sent piece by piece."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+
+    def head(self, operation, *headers):
+        lines = [f"{operation} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *headers, "", ""]
+        self.writer.write("\r\n".join(lines).encode())
+
+    async def send(self, size):
+        """How much of it the other side has let in before it hung up."""
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < size:
+                self.writer.write(b"[" * 65_536)
+                await self.writer.drain()
+                sent += 65_536
+        return sent
+
+    async def answer(self):
+        """Status, headers, body."""
+        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 20)).decode().lower().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in head[1:] if line)
+        chunked = "content-length" not in headers
+        body = self.reader.readuntil(b"0\r\n\r\n") if chunked else self.reader.readexactly(int(headers["content-length"]))
+        return int(head[0].split()[1]), headers, await asyncio.wait_for(body, 20)
+
+    async def is_closed(self):
+        with contextlib.suppress(ConnectionError):
+            return await asyncio.wait_for(self.reader.read(), 20) == b""
+        return True
+
+
+@pytest.fixture
+async def dial(address):
+    lines = []
+
+    async def call():
+        host, port = address.split(":")
+        lines.append(Line(*await asyncio.open_connection(host, int(port))))
+        return lines[-1]
+
+    yield call
+    for line in lines:
+        line.writer.close()
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """How many bytes of bodies were taken from the server."""
+    pieces = []
+    fill = http_body.ComingBody._fill
+
+    async def counted(self, file, most):
+        receive = self._receive
+
+        async def counting():
+            message = await receive()
+            pieces.append(len(message.get("body", b"")))
+            return message
+
+        self._receive = counting
+        return await fill(self, file, most)
+
+    monkeypatch.setattr(http_body.ComingBody, "_fill", counted)
+    monkeypatch.setattr(http_body, "LINGER_SECONDS", 0.2)
+    return pieces
+
+
+@pytest.fixture
+def token(user, token_of):
+    return token_of(user)
+
+
+@pytest.mark.parametrize("credential", ["", "Authorization: Bearer claw_wrong", "Cookie: sessionid=wrong"])
+@pytest.mark.parametrize("operation", PLACES)
+async def test_a_stranger_is_refused_before_anything_of_the_body_has_come(dial, kept, operation, credential):
+    line = await dial()
+    line.head(operation, "Content-Length: 20000000", *filter(None, [credential]))
+    status, headers, _ = await line.answer()  # though not one byte of the body was sent
+    assert (status, headers["connection"], kept) == (401, "close", [])
+    assert await line.is_closed()
+
+
+async def test_what_a_stranger_sends_all_the_same_is_not_kept(dial, kept):
+    line = await dial()
+    line.head("POST /v1/chat/completions", "Transfer-Encoding: chunked")
+    for _ in range(3):
+        line.writer.write(b"10000\r\n" + b"[" * 65_536 + b"\r\n")
+    assert (await line.answer())[0] == 401
+    assert await line.send(200 * MB) < 200 * MB  # nobody listens any more
+    assert kept == []
+
+
+async def test_a_stranger_who_sends_before_reading_is_answered_all_the_same(dial, kept):
+    line = await dial()
+    line.head("POST /v1/chat/completions", "Content-Length: 1000000")
+    assert await line.send(1_000_000 - 65_536) >= 1_000_000 - 65_536
+    line.writer.write(b"[" * (1_000_000 % 65_536))
+    assert (await line.answer())[0] == 401
+    assert await line.is_closed()
+    assert kept == []
+
+
+async def test_a_stranger_with_a_small_body_may_use_the_connection_again(dial, kept):
+    line = await dial()
+    for _ in range(2):
+        line.head("POST /v1/chat/completions", "Content-Length: 2")
+        line.writer.write(b"{}")
+        status, headers, _ = await line.answer()
+        assert (status, headers.get("connection"), kept) == (401, None, [])
+
+
+async def test_a_slow_stranger_is_not_waited_for(dial):
+    line = await dial()
+    line.head("POST /api/sessions", "Transfer-Encoding: chunked")
+    line.writer.write(b"1\r\n{\r\n")
+    assert (await line.answer())[0] == 401
+
+
+@pytest.mark.parametrize("operation", [place for place in PLACES if "attachments" not in place])
+async def test_who_may_not_is_refused_before_anything_of_the_body_has_come(
+    dial, kept, user, token_of, cookie_of, settings, operation
+):
+    """Without the scope; and from a page that is not ours, whose browser sends the cookie and not the header."""
+    foreign = f"Cookie: {cookie_of(user)}; {settings.CSRF_COOKIE_NAME}={CSRF}"
+    for credential in (f"Authorization: Bearer {token_of(user, 'operator.read')}", foreign):
+        line = await dial()
+        line.head(operation, "Content-Length: 20000000", credential)
+        assert (await line.answer())[0] == 403
+    assert kept == []
+    line = await dial()
+    line.head(operation, "Content-Length: 2", foreign, f"X-CSRFToken: {CSRF}")
+    line.writer.write(b"[]")
+    assert (await line.answer())[0] in (400, 404)
+    assert sum(kept) == 2
+
+
+@pytest.mark.parametrize(
+    ("operation", "most"),
+    [
+        ("POST /v1/responses", 20 * MB),
+        ("POST /tools/invoke", 2 * MB),
+        ("POST /api/sessions", 64 << 10),
+        ("POST /hooks/x", 256 << 10),
+    ],
+)
+async def test_each_operation_takes_what_it_needs(dial, token, kept, operation, most):
+    line = await dial()
+    line.head(operation, f"Content-Length: {most + 1}", f"Authorization: Bearer {token}")
+    status, _, told = await line.answer()
+    assert (status, b"the most that is taken here" in told, kept) == (413, True, [])
+    assert (b"request_too_large" in told) == ("/v1/" in operation)
+    line = await dial()
+    line.head(operation, "Transfer-Encoding: chunked", f"Authorization: Bearer {token}")
+    sending = asyncio.create_task(send_chunks(line, most + 2 * 65_536))
+    assert (await line.answer())[0] == 413
+    await sending
+    assert most < sum(kept) <= most + 2 * 65_536 + 65_536
+
+
+async def send_chunks(line, size):
+    with contextlib.suppress(ConnectionError):
+        for _ in range(size // 65_536 + 1):
+            line.writer.write(b"10000\r\n" + b" " * 65_536 + b"\r\n")
+            await line.writer.drain()
+
+
+async def test_a_body_that_takes_too_long_is_not_waited_for(dial, token, monkeypatch):
+    monkeypatch.setattr(hooks, "MOST_SECONDS", 0.2)
+    line = await dial()
+    line.head("POST /hooks/news", "Content-Length: 100")
+    line.writer.write(b"{")
+    assert (await line.answer())[0] == 408
+
+
+async def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(dial, token, caplog, monkeypatch):
+    begun, ended = asyncio.Event(), asyncio.Event()
+    handle = Handler.handle
+
+    async def watched(self, *given):
+        begun.set()
+        try:
+            await handle(self, *given)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Handler, "handle", watched)
+    line = await dial()
+    line.head("POST /v1/chat/completions", "Content-Length: 5000", f"Authorization: Bearer {token}")
+    line.writer.write(b"{")
+    await asyncio.wait_for(begun.wait(), 20)
+    line.writer.close()
+    await asyncio.wait_for(ended.wait(), 20)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize("pad", [0, 100_000])
+async def test_what_is_taken_is_understood_large_or_small(dial, token, pad):
+    line = await dial()
+    body = json.dumps({"messages": [{"role": "nobody", "content": "x" * pad}]}).encode()
+    line.head("POST /v1/chat/completions", f"Content-Length: {len(body)}", f"Authorization: Bearer {token}")
+    line.writer.write(body)
+    status, headers, told = await line.answer()
+    assert (status, headers.get("connection")) == (400, None)
+    assert b'"param": "messages[0].role"' in told
+
+
+@pytest.mark.parametrize(
+    ("operation", "most"), [("POST /v1/responses", 50_000), ("POST /tools/invoke", 20_000), ("POST /api/sessions", 1_000)]
+)
+async def test_a_body_of_too_many_values_is_refused_before_it_is_read(dial, token, operation, most):
+    line = await dial()
+    body = b"[" + b"0," * most + b"0]"
+    line.head(operation, f"Content-Length: {len(body)}", f"Authorization: Bearer {token}")
+    line.writer.write(body)
+    status, _, told = await line.answer()
+    assert status == 400
+    assert f"more than {most} values" in told.decode()
+
+
+async def test_a_webhooks_guesser_waits_before_anything_is_read(dial, kept, person):
+    make_hook(person("Operator"))
+    for _ in range(20):
+        line = await dial()
+        line.head("POST /hooks/news", "Content-Length: 2")
+        line.writer.write(b"{}")
+        assert (await line.answer())[0] == 401
+    kept.clear()
+    line = await dial()
+    line.head("POST /hooks/news", "Content-Length: 200000")
+    assert (await line.answer())[0] == 429
+    assert kept == []

@@ -1,0 +1,73 @@
+"""`claw agent` in a session whose turn is taken: after a while it says what the message waits for. Nobody works here."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from clawsite.cli import agent as cli
+from clawsite.cli.command import run_plain
+from clawsite.infra import db
+from sessions_app import freezes, queue, runs
+from sessions_app.models import Run
+from tests import asking
+
+KEY = "agent:main:busy"
+
+
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch):
+    monkeypatch.setattr(cli, "LONG_WAIT", 0.05)
+
+
+def nothing(user: Any, session: Any, workspace: Any) -> None:
+    pass
+
+
+def a_question(user: Any, session: Any, workspace: Any) -> None:
+    asking.allow_asking()
+    claimed = asking.claimed_run(user, session)
+    asking.asked(claimed, workspace)
+    queue.park(claimed, "approval")
+
+
+def work(user: Any, session: Any, workspace: Any) -> None:
+    asking.claimed_run(user, session)
+
+
+def a_stop(user: Any, session: Any, workspace: Any) -> None:
+    claimed = asking.claimed_run(user, session)
+    freezes.freeze("run", str(claimed.pk), reason="it deletes files", by=None, by_name="host")
+    queue.park(claimed, "frozen")
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        (nothing, "no worker has taken it yet (claw status)"),
+        (a_question, "a command of the run before it in this session waits for an approval (claw approvals list)"),
+        (work, "the run before it in this session is still at work"),
+        (a_stop, "the run before it in this session was stopped and waits to be resumed (claw panic --list)"),
+    ],
+)
+async def test_a_message_that_has_to_wait_says_what_for(
+    address, user, session_of, token_of, tmp_path, monkeypatch, capsys, eventually, before, words
+):
+    session = session_of(user, KEY)
+    await db.write(before, user, session, tmp_path, alone=True)
+    monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token_of(user))
+    # It runs a loop of its own, beside the one of the server.
+    arguments = ["and now?", "--session", KEY, "--url", f"http://{address}"]
+    talking = asyncio.create_task(asyncio.to_thread(run_plain, cli, "agent", arguments))
+    said = ""
+
+    def noted() -> bool:
+        nonlocal said
+        said += capsys.readouterr().err
+        return bool(said) or talking.done()
+
+    await eventually(noted)
+    await eventually(lambda: Run.objects.filter(prompt="and now?").exists() or talking.done())
+    await db.write(runs.request_abort, user=user, session=session, alone=True)
+    assert await talking == 1
+    assert said == f"· queued; {words}\n"

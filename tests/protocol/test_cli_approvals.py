@@ -1,0 +1,242 @@
+"""`claw approvals` against a real gateway: what it lists and shows, its answers, and the words when it cannot."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from clawsite.cli import approvals as cli
+from clawsite.cli.command import CommandFailed, run_plain
+from clawsite.infra import clock, db
+from sessions_app import queue
+from tests import asking
+from tools_app.execution import approvals, outside
+from tools_app.models import Approval, Grant
+
+Claw = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def ada(person):
+    return person("User", name="ada")
+
+
+@pytest.fixture
+def ben(person):
+    return person("Approver", "User", name="ben")
+
+
+@pytest.fixture
+def ask(ada, session_of, tmp_path):
+    """An open question of a parked run: `await ask("touch made")`."""
+
+    async def made(line: str = "touch made", *, why: str = "because", **rules: Any) -> Approval:
+        return await db.write(_asked, ada, session_of(ada), tmp_path, line, why, rules, alone=True)
+
+    return made
+
+
+def _asked(user: Any, session: Any, workspace: Any, line: str, why: str, rules: dict[str, Any]) -> Approval:
+    asking.allow_asking(**rules)
+    claimed = asking.claimed_run(user, session, f"k-{session.pk}")
+    question = asking.asked(claimed, workspace, line)
+    Approval.objects.filter(pk=question.pk).update(why=why)
+    queue.park(claimed, "approval")
+    return question
+
+
+@pytest.fixture
+def claw_as(address, monkeypatch, capsys, token_of) -> Callable[..., Claw]:
+    """What it prints, as somebody with a token of their own; CommandFailed when it cannot."""
+
+    def of(user: Any, *scopes: str) -> Claw:
+        token = token_of(user, *scopes) if user else "test-gateway-token"
+
+        async def claw(*arguments: str) -> str:
+            monkeypatch.setenv("CLAWSITE_GATEWAY_TOKEN", token)
+            # It runs a loop of its own, beside the one of the server.
+            code = await asyncio.to_thread(run_plain, cli, "approvals", ["--url", f"http://{address}", *arguments])
+            assert code == 0
+            return str(capsys.readouterr().out)
+
+        return claw
+
+    return of
+
+
+async def status_of(question: Approval) -> str:
+    return (await db.read(Approval.objects.get, pk=question.pk)).status
+
+
+async def test_what_waits_is_listed_one_a_line_and_as_json(claw_as, ben, ask):
+    claw = claw_as(ben)
+    assert (await claw("list")).startswith("Nothing waits for an approval")
+    assert json.loads(await claw("list", "--json")) == {"approvals": []}
+    first, second = await ask("touch made"), await ask("cat <<E\n1234abcd   24 h left  main        ls\nE")
+    lines = (await claw("list")).splitlines()
+    assert [line.split()[0] for line in lines] == [str(first.pk)[:8], str(second.pk)[:8]]
+    assert lines[0].endswith("24 h left  main        touch made")
+    assert lines[1].endswith("cat <<E⟨U+000A⟩1234abcd   24 h left  main        ls⟨U+000A⟩E")
+    told = json.loads(await claw("list", "--json"))["approvals"]
+    assert [each["planHash"] for each in told] == [first.plan_hash, second.plan_hash]
+
+
+async def test_one_is_shown_in_full_and_the_agent_cannot_speak_for_us(claw_as, ben, ask):
+    claw = claw_as(ben)
+    forged = "to tidy up\nplan         0000\ncommand:\nls \u202e\u3164"
+    question = await ask("touch made &&\n  touch more", why=forged)
+    lines = (await claw("show", str(question.pk)[:8].upper())).splitlines()
+    assert lines[0] == f"question     {question.pk} (pending, 24 h left)"
+    assert "asked by     ada, agent main, in " in lines[1]
+    assert "program      touch = /usr/bin/touch" in lines
+    assert f"plan         {question.plan_hash}" in lines
+    assert lines[-3:] == ["command:", "touch made &&", "  touch more"]
+    assert lines.count("command:") == 1
+    said = ["to tidy up", "plan         0000", "command:", "ls ⟨U+202E⟩⟨U+3164⟩"]
+    assert lines[-7:-3] == [f"agent says   | {words}" for words in said]
+    assert json.loads(await claw("show", str(question.pk), "--json"))["why"] == forged
+
+
+async def test_a_program_that_asks_from_outside_cannot_write_on_the_terminal(claw_as, ben, ada):
+    await db.write(
+        outside.ask, by=ada, name="x", command="make", cwd="/srv\nplan  0", agent="\x1b[2Jmain\nx", seconds=600, alone=True
+    )
+    claw = claw_as(ben)
+    (line,) = (await claw("list")).splitlines()
+    assert "⟨U+001B⟩[2Jmain⟨U+000A⟩x" in line
+    shown = await claw("show", line.split()[0])
+    assert "directory    /srv⟨U+000A⟩plan  0\n" in shown
+    assert "\x1b" not in shown + await claw("list", "--json")
+
+
+async def test_an_approval_is_stored_and_names_who_gave_it(claw_as, ben, ask):
+    question = await ask()
+    assert await claw_as(ben)("approve", str(question.pk)[:8]) == f"{str(question.pk)[:8]} approved: touch made\n"
+    stored = await db.read(Approval.objects.select_related("decided_by").get, pk=question.pk)
+    assert (stored.status, stored.decision, stored.decided_by) == ("approved", "allow-once", ben)
+
+
+@pytest.mark.parametrize(
+    ("given", "scope", "uses", "minutes"),
+    [
+        (["--for", "15m"], "session", None, 15),
+        (["--for", "1h", "--uses", "3", "--scope", "agent"], "agent", 3, 60),
+        (["--uses", "5", "--scope", "directory"], "directory", 5, 8 * 60),
+        (["--always"], "agent", None, 90 * 24 * 60),
+    ],
+)
+async def test_an_approval_can_last(claw_as, ben, ask, given, scope, uses, minutes):
+    question = await ask()
+    await claw_as(ben)("approve", str(question.pk), *given)
+    grant = await db.read(Grant.objects.get)
+    lasts = (grant.expires_at - grant.created_at).total_seconds() / 60
+    assert (grant.scope, grant.uses_left, lasts) == (scope, uses, minutes)
+
+
+async def test_a_denial_carries_its_reason(claw_as, ben, ask):
+    question = await ask()
+    assert "denied: touch made" in await claw_as(ben)("deny", str(question.pk), "--reason", "use the staging host")
+    stored = await db.read(Approval.objects.get, pk=question.pk)
+    assert (stored.status, stored.reason) == ("denied", "use the staging host")
+    shown = await claw_as(ben)("show", str(question.pk))
+    assert "answered     denied by ben: use the staging host\n" in shown
+
+
+async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, person):
+    question = await ask(two_people=True)
+    assert "somebody else must agree too" in await claw_as(ben)("approve", str(question.pk))
+    assert "agreed       1 of 2: ben\n" in await claw_as(ben)("show", str(question.pk))
+    assert await status_of(question) == "pending"
+    assert "approved: touch made" in await claw_as(person("Approver", "User"))("approve", str(question.pk))
+
+
+async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, person):
+    question = await ask()
+    await db.write(approvals.resolve, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
+    with pytest.raises(CommandFailed, match=r"CONFLICT: cleo has answered already: Denied"):
+        await claw_as(ben)("approve", str(question.pk))
+    with pytest.raises(CommandFailed, match="no open question begins with"):
+        await claw_as(ben)("approve", str(question.pk)[:8])
+
+
+async def test_an_answer_is_to_what_was_read(claw_as, ben, ask, monkeypatch):
+    """The plan changes between reading and answering."""
+    question = await ask()
+    decision = cli._decision
+
+    def meanwhile(options):
+        Approval.objects.filter(pk=question.pk).update(plan_hash="0" * 64)
+        connection.close()  # of this thread
+        return decision(options)
+
+    monkeypatch.setattr(cli, "_decision", meanwhile)
+    with pytest.raises(CommandFailed, match="what you saw is not what would run"):
+        await claw_as(ben)("approve", str(question.pk))
+    assert await status_of(question) == "pending"
+
+
+@pytest.mark.parametrize("words", ["approve", "deny"])
+async def test_who_may_not_answer_is_told_what_is_missing(claw_as, ada, ben, ask, words):
+    question = await ask()
+    for claw in (claw_as(ada), claw_as(ben, "operator.read", "operator.write")):
+        with pytest.raises(CommandFailed, match=r"personal token with the scope operator\.approvals"):
+            await claw(words, str(question.pk))
+    with pytest.raises(CommandFailed, match="NOT_FOUND"):
+        await claw_as(None)(words, str(question.pk))
+    assert await status_of(question) == "pending"
+    assert "you          your account may not approve commands" in await claw_as(ada)("show", str(question.pk)[:8])
+
+
+async def test_the_rule_of_the_question_counts_too(claw_as, person, session_of, tmp_path):
+    both = person("Approver", "User", name="both")
+    rules = {"exclude_requester": True}
+    question = await db.write(_asked, both, session_of(both), tmp_path, "touch made", "", rules, alone=True)
+    with pytest.raises(CommandFailed, match="FORBIDDEN: this rule wants somebody else than who asked"):
+        await claw_as(both)("approve", str(question.pk))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["show", "ffffffff"], 1, "no open question begins with 'ffffffff'"),
+        (["show", "ffffffff-ffff-ffff-ffff-ffffffffffff"], 1, "NOT_FOUND: unknown or expired approval id"),
+        (["approve", ""], 2, "too short"),
+        (["approve", "{id:.3}"], 2, "too short"),
+        (["approve", "{id}", "--uses", "0"], 1, "1 to 100 times"),
+        (["approve", "{id}", "--for", "0"], 1, "one minute to eight hours"),
+        (["approve", "{id}", "--for", "9h"], 1, "one minute to eight hours"),
+        (["approve", "{id}", "--always", "--for", "1h"], 2, "--always does not go with"),
+        (["approve", "{id}", "--scope", "agent"], 2, "--scope goes with"),
+    ],
+)
+async def test_what_cannot_be_done_is_said_and_nothing_is_answered(claw_as, ben, ask, arguments, code, words):
+    question = await ask()
+    with pytest.raises(CommandFailed, match=words) as failed:
+        await claw_as(ben)(*(each.format(id=str(question.pk)) for each in arguments))
+    assert failed.value.code == code
+    assert await status_of(question) == "pending"
+
+
+@pytest.mark.parametrize("time", ["soon", "", "h", "1.5h"])
+async def test_a_time_that_is_none_is_wrong_usage(claw_as, ben, time, capsys):
+    with pytest.raises(SystemExit) as ended:
+        await claw_as(ben)("approve", "3f2a", "--for", time)
+    assert ended.value.code == 2
+    assert "write 15m, 1h or 90s" in capsys.readouterr().err
+
+
+async def test_a_list_that_is_cut_says_so(claw_as, ben, ask, monkeypatch):
+    monkeypatch.setattr(cli, "MOST", 1)
+    await ask()
+    await ask()
+    assert (await claw_as(ben)("list")).splitlines()[1:] == ["These are the oldest 1; there may be more."]
+
+
+async def test_what_has_expired_cannot_be_answered(claw_as, ben, ask):
+    question = await ask()
+    await db.write(Approval.objects.filter(pk=question.pk).update, expires_at=clock.now())
+    with pytest.raises(CommandFailed, match="CONFLICT: the question has expired"):
+        await claw_as(ben)("approve", str(question.pk))

@@ -1,0 +1,50 @@
+"""Pages of other programs, such as OpenClaw's browser UI: with a token they may come in, with our cookie they may not."""
+
+import pytest
+
+from clawsite.gateway import handshake
+from tests.devices import TestDevice
+from tests.protocol.conftest import ORIGIN
+
+THEIRS = ORIGIN.replace("8765", "3000")
+
+
+@pytest.fixture
+def page(settings, person, cookie_of):
+    """What a browser sends for such a page, of somebody who is signed in here."""
+    settings.CLIENT_ORIGINS = [THEIRS]
+    return {"Origin": THEIRS, "Cookie": cookie_of(person(name="ada"))}
+
+
+async def test_a_page_of_another_program_comes_in_with_a_token(sockets, page, person, token_of):
+    socket = await sockets.connect(token_of(person(name="bob")), headers=page)
+    assert (await socket.call("health"))["ok"] is True
+    assert socket.hello["auth"]["scopes"]
+
+
+async def test_its_cookie_counts_for_nothing(sockets, page):
+    socket = await sockets.open(headers=page)
+    answer = await socket.request("connect", {"minProtocol": 4, "maxProtocol": 4, "client": {"id": "x"}})
+    assert answer["error"]["details"] == {"code": "AUTH_REQUIRED"}
+
+
+async def knocks_with_a_device(sockets, page):
+    return (await TestDevice().knock(sockets, headers=page))[1]
+
+
+async def test_its_cookie_counts_for_nothing_beside_a_device(sockets, page):
+    answer = await knocks_with_a_device(sockets, page)
+    assert not answer["ok"], "a device that nobody knows"
+
+
+async def test_without_that_rule_the_cookie_would_let_the_device_in(sockets, page, monkeypatch):
+    monkeypatch.setattr(handshake, "replace", lambda knock, **_: knock)
+    assert (await knocks_with_a_device(sockets, page))["ok"]
+
+
+async def test_a_page_that_nobody_has_named_is_refused_with_any_token(sockets, page, settings):
+    settings.CLIENT_ORIGINS = []
+    socket = await sockets.open(headers=page)
+    asked = {"minProtocol": 4, "maxProtocol": 4, "client": {"id": "x"}, "auth": {"token": "test-gateway-token"}}
+    answer = await socket.request("connect", asked)
+    assert answer["error"]["details"] == {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED"}

@@ -1,0 +1,123 @@
+"""A client that was away while everything was restarted: it gets what it missed, once, in order, and what is still open."""
+
+from typing import Any
+
+import pytest
+
+from clawsite.infra import db
+from sessions_app import queue
+from sessions_app.journal import NewEvent
+from sessions_app.models import Session
+from tests import asking
+from tests.protocol.server import Sockets, serving
+from tools_app.models import Approval
+
+KEY = "agent:main:away"
+SCOPED = {"caps": ["session-scoped-events", "tool-events"]}
+
+
+@pytest.fixture
+def people(person, token_of):
+    accounts = {"ada": person("User", name="ada"), "ben": person("Approver", "User", name="ben")}
+    return {name: (user, token_of(user)) for name, user in accounts.items()}
+
+
+def _goes_on(claimed: Any, workspace: Any) -> Approval:
+    """What a worker does while no web process is there: some words, then a question, and the run waits for people."""
+    for number in range(1, 4):
+        data = {"messageId": "m", "attempt": 1, "delta": f"{number} ", "offset": 2 * number - 2}
+        queue.append([(claimed, [NewEvent("assistant", data)])])
+    question = asking.asked(claimed, workspace)
+    queue.park(claimed, "approval")
+    return question
+
+
+async def test_who_was_away_over_a_restart_gets_every_event_once_and_the_open_question(database, people, session_of, tmp_path):
+    (ada, token), (_, approver) = people["ada"], people["ben"]
+    session = await db.write(session_of, ada, KEY)
+    await db.write(asking.allow_asking)
+    claimed = await db.write(asking.claimed_run, ada, session, "k1", alone=True)
+    async with serving() as address:
+        here = Sockets(address)
+        client = await here.connect(token, **SCOPED)
+        place = await client.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0})
+        first = await client.event("agent", runId="k1", stream="lifecycle")
+        seen = {"fromStateVersion": first["cursor"], "epoch": place["epoch"]}
+        await here.close()
+    question = await db.write(_goes_on, claimed, tmp_path, alone=True)  # nobody listens
+    async with serving() as address:
+        here = Sockets(address)
+        client = await here.connect(token, **SCOPED)
+        back = await client.call("sessions.messages.subscribe", {"key": KEY, **seen, "includeApprovals": True})
+        assert [each["id"] for each in back["approvals"]] == [str(question.pk)]
+        (shown,) = back["approvalReplay"]["approvals"]
+        assert (shown["status"], shown["presentation"]["commandText"]) == ("pending", "touch made")
+        await client.event("agent", cursor=await db.read(_last_cursor, session))
+        missed = client.events("agent")
+        assert [event["cursor"] for event in missed] == list(range(first["cursor"] + 1, first["cursor"] + len(missed) + 1))
+        assert [event["data"]["delta"] for event in missed if event["stream"] == "assistant"] == ["1 ", "2 ", "3 "]
+        asked = await client.call("sessions.history", {"sessionKey": KEY, **seen})
+        assert [event["payload"]["cursor"] for event in asked["events"]] == [event["cursor"] for event in missed]
+        assert [each["id"] for each in asked["approvals"]] == [str(question.pk)]
+        # The answer is told live, and the state no longer has the question.
+        other = await here.connect(approver)
+        await other.call("exec.approval.resolve", {"id": str(question.pk), "decision": "deny", "reason": "no"})
+        await client.find(lambda f: f.get("event") == "agent" and f["payload"]["data"].get("phase") == "decided")
+        assert (await client.call("chat.history", {"sessionKey": KEY}))["approvals"] == []
+        await here.close()
+
+
+def _last_cursor(session: Session) -> int:
+    return Session.objects.get(pk=session.pk).cursor
+
+
+async def test_open_questions_of_others_are_not_among_the_state(database, people, session_of, tmp_path, person, token_of):
+    ada, _ = people["ada"]
+    session = await db.write(session_of, ada, KEY)
+    await db.write(asking.allow_asking)
+    claimed = await db.write(asking.claimed_run, ada, session, "k1", alone=True)
+    await db.write(_goes_on, claimed, tmp_path, alone=True)
+    async with serving() as address:
+        here = Sockets(address)
+        stranger = await here.connect(token_of(person(name="stranger")))
+        answer = await stranger.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
+        assert answer.get("approvals", []) == []
+        assert (await stranger.request("sessions.history", {"sessionId": str(session.pk)}))["error"]["code"] == "NOT_FOUND"
+        await here.close()
+
+
+async def test_a_place_in_a_log_that_was_replaced_is_told_honestly(database, people, session_of, hand):
+    ada, token = people["ada"]
+    session = await db.write(session_of, ada, KEY)
+    async with serving() as address:
+        here = Sockets(address)
+        client = await here.connect(token)
+        place = await client.call("sessions.messages.subscribe", {"key": KEY})
+        await here.close()
+    await hand.restored()
+    async with serving() as address:
+        here = Sockets(address)
+        client = await here.connect(token)
+        seen = {"fromStateVersion": place["cursor"], "epoch": place["epoch"]}
+        back = await client.call("sessions.messages.subscribe", {"key": KEY, **seen})
+        assert back["resync_required"] is True
+        assert back["epoch"] != place["epoch"]
+        assert (await client.call("sessions.history", {"sessionId": str(session.pk), **seen}))["resync_required"] is True
+        await here.close()
+
+
+async def test_a_stale_list_of_who_is_online_can_be_told_by_its_version(sockets):
+    """A client that keeps the highest version it has seen never goes back to an older list."""
+    watcher = await sockets.connect()
+    version = watcher.hello["snapshot"]["stateVersion"]["presence"]
+    versions = [version]
+    for number in range(3):
+        page = await sockets.connect(client={"id": "page", "mode": "webchat", "instanceId": f"i{number}", "version": "1"})
+        assert page.hello["snapshot"]["stateVersion"]["presence"] >= versions[-1]
+        frame = await watcher.find(
+            lambda f, number=number: (
+                f.get("event") == "presence" and any(entry.get("instanceId") == f"i{number}" for entry in f["payload"]["presence"])
+            )
+        )
+        versions.append(frame["stateVersion"]["presence"])
+    assert versions == sorted(set(versions))

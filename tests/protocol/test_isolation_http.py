@@ -1,0 +1,255 @@
+"""Nobody finds out anything about what is somebody else's at any address: pages, forms, the admin, downloads, programs' doors.
+
+The addresses come from the URLconf and the OpenAPI document, so a new one is looked at by itself; what its parts name is said
+in isolation_addresses.py.
+"""
+
+import asyncio
+import itertools
+import json
+import re
+from urllib.parse import quote, unquote
+
+import pytest
+from django.apps import apps
+from django.test import AsyncClient
+
+from clawsite.gateway.models import Device, Hook, PairingRequest
+from clawsite.routing.inbound import Address, Inbound, receive
+from sessions_app.models import Attachment, Run, Session
+from tests.belongings import furnish, may_also, of_nothing, rows_now, stopped
+from tests.in_process import gateway
+from tests.protocol import isolation_addresses as addresses
+from tests.protocol.isolation import leaks, levelled
+from tools_app.models import Approval
+
+SECRET = "xanthophyll"
+ROUTES = sorted(set(addresses.routes()))
+CELLS = [cell for route in ROUTES for cell in addresses.cells(route)]
+_numbers = itertools.count(1)
+# Rights that open doors to one's own things without opening those to everybody's: the most that such a caller can have.
+DUTIES = ("accounts.pair_devices", "tools_app.view_toolpolicy")
+# Doors that answer alike whatever is named, because who may use them has a right over everybody's things.
+CLOSED = {
+    "stops/stop/": "who administers the gateway stops anybody's run",
+    "stops/resume/": "the same",
+    "admin/": "rows are shown by Django's permissions, which are for all rows of a table",
+    "approvals/several/": "who may approve answers everybody's questions",
+    "{approval}/decision": "the same",
+    "<uuid:pk>/menu/": "the same",
+    "<uuid:pk>/extend/": "the same",
+    "approvals/grants/<int:pk>/": "who may approve, or change grants, takes any of them back",
+}
+
+pytestmark = pytest.mark.usefixtures("_quick_passwords", "_plain_static_files")
+
+
+@pytest.fixture
+def _plain_static_files(settings):
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+@pytest.fixture
+def people(person):
+    theirs = furnish(person(), SECRET)
+    stopped(theirs, by=person("Operator"))
+    return person(), theirs
+
+
+class Caller:
+    """A browser in which somebody is signed in."""
+
+    def __init__(self, user):
+        self.user, self.own = user, furnish(user, "ordinary")
+        self.browser = AsyncClient(raise_request_exception=False)
+        self.browser.force_login(user)
+
+    async def ask(self, cell, name):
+        """Status, where to, and the whole text."""
+        verb, _, route = cell.where.partition(" ")
+        if "path" in cell.params:
+            answer = await self.ask_rest(cell, verb, route, name)
+        else:
+            sent = cell.filled(name, self.own, f"key-{next(_numbers)}")
+            path = addresses.path_to(route, name)
+            if verb == addresses.JSON:
+                headers = sent.pop(addresses.HEADERS, {})
+                answer = await self.browser.post(path, json.dumps(sent), content_type=addresses.JSON, headers=headers)
+            else:
+                answer = await (self.browser.get(path, sent) if verb == "GET" else self.browser.post(path, sent))
+        return await words_of(answer)
+
+    async def ask_rest(self, cell, verb, route, name):
+        filled = cell.filled(name, self.own, f"key-{next(_numbers)}")
+        path = "/" + re.sub(r"{(\w+)}", lambda found: str(filled["path"][found[1]]), route)
+        sent = None if filled["body"] is None else json.dumps(filled["body"])
+        options = {"content_type": addresses.JSON, "query_params": filled["query"]}
+        return await self.browser.generic(verb, path, sent or "", **options)
+
+
+async def within(seconds, asking):
+    """The answer, or that it has not come: what is found may wait for a worker, and none is here."""
+    try:
+        return await asyncio.wait_for(asking, seconds)
+    except TimeoutError:
+        return "no answer yet"
+
+
+async def words_of(answer):
+    body = b"".join([part async for part in answer.streaming_content]) if answer.streaming else answer.content
+    return f"{answer.status_code} {unquote(answer.headers.get('Location', ''))} {body.decode('utf-8', 'replace')}"
+
+
+async def all_cells(caller):
+    document = await caller.browser.get(addresses.OPENAPI)
+    rest = addresses.rest_cells(document.json()) if document.status_code == 200 else ()
+    return [*CELLS, *rest]
+
+
+def name_of_row(kind):
+    """The newest row of a table; None where there is none."""
+    app, model = kind.removeprefix("row of ").split(".")
+    return apps.get_model(app, model)._base_manager.order_by("-pk").values_list("pk", flat=True).first()
+
+
+def names_for(cell, theirs):
+    """Their name, and one of nothing."""
+    if not cell.kind.startswith("row of "):
+        return theirs.named(cell.kind), of_nothing(theirs)[cell.kind]
+    name = name_of_row(cell.kind)
+    return name, 2_000_000_000 if isinstance(name, int) else "nothing"
+
+
+async def found_leaks(caller, theirs):
+    for route in ROUTES:
+        if "<" not in route and "(" not in route:
+            page = await words_of(await caller.browser.get(f"/{route}"))
+            if SECRET in page:
+                yield f"GET {route} tells the secret"
+    for cell in await all_cells(caller):
+        name, nothing = names_for(cell, theirs)
+        if name is None:
+            continue
+        answer, to_nothing = await caller.ask(cell, name), await caller.ask(cell, nothing)
+        if answer.startswith("500"):
+            yield f"{cell} fails: {answer[:300]}"
+        for leak in leaks(cell, theirs, answer, to_nothing, nothing, name=name):
+            yield leak
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_table_knows_every_address(route):
+    assert addresses.is_listed(route), f"{route} is new: say in isolation_addresses.py whose things it names, or that it names none"
+
+
+async def test_the_table_knows_every_part_of_the_rest_api(database):
+    document = await AsyncClient().get(addresses.OPENAPI)
+    if document.status_code == 404:
+        assert not any(route == addresses.REST for route in ROUTES)
+        return
+    for path, operations in document.json()["paths"].items():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", []):
+                try:
+                    addresses.rest_kinds(parameter["name"])
+                except KeyError:
+                    pytest.fail(f"{path} has the parameter {parameter['name']}: say in isolation_addresses.py what it names")
+
+
+NAMED = {  # what programs can say besides `session:<id>`, which the table has
+    "a key in a header": lambda theirs: ({}, {"x-openclaw-session-key": theirs.named("own key")}),
+    "a key in our own header": lambda theirs: ({}, {"x-clawsite-session-key": theirs.named("own key")}),
+    "an id in a header": lambda theirs: ({}, {"x-openclaw-session-key": theirs.named("session id")}),
+    "a header that does not count": lambda theirs: ({}, {"x-openclaw-session-id": theirs.named("session id")}),
+    "a user": lambda theirs: ({"user": "them"}, {}),
+    "a user who is called like a key": lambda theirs: ({"user": theirs.named("shared key")}, {}),
+}
+
+
+@pytest.mark.parametrize("route", ["v1/chat/completions", "v1/responses", "responses"])
+@pytest.mark.parametrize("named", NAMED.values(), ids=NAMED)
+async def test_what_a_program_calls_a_session_leads_to_its_own(route, named, people, eventually):
+    """The names of others' sessions are names like any other: the run is in a session of the caller's, and begins with nothing."""
+    user, theirs = people
+    body, headers = named(theirs)
+    if "user" in body:  # theirs has a session of that name too
+        key = f"agent:main:openai-user:{quote(body['user'], safe='')}"
+        await receive(Inbound(theirs.owner, SECRET, f"theirs-{next(_numbers)}", Address(key), verbatim=True))
+    async with gateway():
+        caller = Caller(user)
+        before = rows_now()
+        words = addresses.CHAT if "chat" in route else addresses.INPUT
+        sent = json.dumps({**words, **body})
+        post = caller.browser.post(f"/{route}", sent, content_type=addresses.JSON, headers={**headers, "Idempotency-Key": "mine"})
+        asking = asyncio.create_task(post)
+        run = await eventually(lambda: Run.objects.filter(run_id="mine").select_related("session").first())
+        asking.cancel()
+        await asyncio.wait([asking])
+    assert (run.owner, run.session.owner) == (user, user)
+    assert SECRET not in str([(row.text, row.content) for row in run.session.entries.all()])
+    now = rows_now()
+    touched = [(table, pk) for table, rows in before.items() for pk, row in rows.items() if now[table].get(pk) != row]
+    assert [row for row in touched if row[0] not in ("User", "BrowserSession")] == []  # the caller's own: seen just now
+
+
+@pytest.mark.parametrize(
+    ("staff", "duties"), [(False, ()), (True, ()), (False, DUTIES)], ids=["a user", "staff without rights", "a user with duties"]
+)
+async def test_no_address_tells_anything_about_what_is_somebody_elses(staff, duties, people):
+    user, theirs = people
+    user = may_also(user, *duties)
+    user.is_staff = staff
+    user.save()
+    before = rows_now()
+    async with gateway():
+        caller = Caller(user)
+        found = [leak async for leak in found_leaks(caller, theirs)]
+    assert not found, "\n".join(found)
+    now = rows_now()
+    touched = [(table, pk) for table, rows in before.items() for pk, row in rows.items() if now[table].get(pk) != row]
+    assert [row for row in touched if row != ("User", user.pk)] == []
+
+
+async def test_every_address_of_the_table_finds_ones_own_things(people):
+    """Otherwise a wrong table would call an address safe that was never asked properly."""
+    user, theirs = people
+    user = may_also(user, *DUTIES)
+    differs = {}
+    async with gateway():
+        caller = Caller(user)
+        for cell in await all_cells(caller):
+            if cell.kind.startswith("row of ") or any(closed in cell.where for closed in CLOSED) or cell.kind == "words":
+                continue
+            caller.own = furnish(user, "ordinary")
+            own, nothing = caller.own.named(cell.kind), of_nothing(theirs)[cell.kind]
+            answers = await within(3.0, caller.ask(cell, own)), await caller.ask(cell, nothing)
+            differs[cell] = levelled(answers[0], own, nothing) != levelled(answers[1], own, nothing)
+    by_address = {}
+    for cell, differ in differs.items():
+        address = cell.where.partition(" ")[2]
+        by_address[address] = by_address.get(address, False) or differ
+    assert [address for address, differ in by_address.items() if not differ] == []
+
+
+@pytest.mark.parametrize("model", [Session, Run, Attachment, Approval, PairingRequest])
+async def test_a_look_up_that_forgets_whose_it_is_turns_the_matrix_red(model, people, monkeypatch):
+    user, theirs = people
+    monkeypatch.setattr(type(model.objects.all()), "for_user", lambda self, user: self)
+    async with gateway():
+        assert await anext(found_leaks(Caller(may_also(user, *DUTIES)), theirs), None)
+
+
+@pytest.mark.parametrize("model", [Device, Hook])
+async def test_a_look_up_that_forgets_the_owner_turns_the_matrix_red(model, people, monkeypatch):
+    """The same for what pages show and change of one's own only, whoever one is."""
+    user, theirs = people
+    rows = type(model.objects.all())
+    narrow = rows.filter
+
+    def careless(self, *args, **wanted):
+        return narrow(self, *args, **{name: value for name, value in wanted.items() if self.model is not model or name != "owner"})
+
+    monkeypatch.setattr(rows, "filter", careless)
+    async with gateway():
+        assert await anext(found_leaks(Caller(user), theirs), None)

@@ -1,0 +1,223 @@
+"""A token that may use some tools only leaves nothing for runs that may use more: by any method of the registry, or over REST."""
+
+import base64
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+
+from agents import message_tool
+from agents.messages import AttachedFile
+from agents.past import message_of
+from agents.recalled import recalled
+from clawsite.accounts.groups import scopes_of
+from clawsite.accounts.tokens import issue_token, principal_for
+from clawsite.gateway import limited, registry
+from clawsite.gateway.limited import Limited
+from clawsite.gateway.scopes import Scope
+from sessions_app import queue
+from sessions_app.journal import NewEntry
+from sessions_app.models import Attachment, Run, Session, SessionMember, SystemEvent, TranscriptEntry
+from sessions_app.prompt_content import attachment_ids
+from sessions_app.runs import accept_run
+from sessions_app.transcript import model_history
+from tests.in_process import Desk, NoAnswer, gateway
+from tests.platform_tools import env_in, use
+from tests.protocol.isolation import parameters, plain_calls
+from tests.rest import Rest
+
+WORD = "quagmire"
+METHODS = registry.methods()
+CHANGING = sorted(name for name, method in METHODS.items() if method.limited is not None)
+# Where words can be put; what else a method needs comes from the table of the isolation matrix.
+WORDY = ("message", "text", "content", "reason", "label", "title", "displayName", "command", "extraSystemPrompt")
+OUTSIDE = re.compile(r"<<<outside (\w+)>>>.*?<<<end of outside \1>>>", re.DOTALL)
+recalled_for = recalled
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def everybody(person):
+    return person("User", "Operator", "Approver")
+
+
+@pytest.fixture
+def secret(everybody):
+    return issue_token(everybody, "ci", sorted(scopes_of(everybody)), deny_tools=["exec"])[1]
+
+
+def test_every_method_that_changes_something_says_what_it_is_for_limited_tokens():
+    for name, method in METHODS.items():
+        reads = method.scope in (None, Scope.READ)
+        assert (method.limited is None) == reads, name
+    left = {name for name in CHANGING if METHODS[name].limited is Limited.REFUSED}
+    assert left >= {"wake", "agents.files.set", "chat.inject", "sessions.patch", "sessions.share", "node.invoke", "node.broadcast"}
+    started = {name for name in CHANGING if METHODS[name].limited is Limited.CARRIED}
+    assert started == {"agent", "chat.send", "sessions.send", "sessions.create", "sessions.compact", "tools.invoke"}
+
+
+async def said(desk, name):
+    """The answer to a call full of words."""
+    cell = next(plain_calls(METHODS[name]))
+    words = {parameter: WORD for parameter in parameters(METHODS[name]) if parameter in WORDY}
+    known = {"key": "agent:main:main", "sessionKey": "agent:main:main", "agentId": "main", "name": "AGENTS.md"}
+    known = {parameter: value for parameter, value in known.items() if parameter in parameters(METHODS[name])}
+    if name == "tools.invoke":
+        known = {"name": "session_status", "timeoutMs": 1}
+    if name == "sessions.create":  # with a key it may have no settings: below
+        known.pop("key")
+    if name in ("chat.send", "sessions.send"):  # the latter comes behind the methods that stop runs
+        file = base64.b64encode(WORD.encode()).decode()
+        known["attachments"] = [{"type": "file", "mimeType": "text/plain", "fileName": "a.txt", "content": file}]
+    try:
+        return await desk.request(name, {**cell.filled(None, None, f"limited-{next(_numbers)}"), **known, **words}, patience=3.0)
+    except NoAnswer:
+        return {"ok": True}
+
+
+def found_words(user):
+    """Where the word stands that a run without limits would be told it as it is."""
+    yield from SystemEvent.objects.filter(session__owner=user, text__contains=WORD)
+    yield from TranscriptEntry.objects.filter(session__owner=user, text__contains=WORD).exclude(meta__has_key="tokenPrefix")
+    yield from Run.objects.filter(owner=user).exclude(options__has_key="keyLimits")
+    yield from (file for file in Path(settings.HOME).rglob("AGENTS.md") if WORD in file.read_text())
+
+    for session in Session.objects.filter(owner=user):
+        history = model_history(session.pk, session.generation)
+        files = {one: AttachedFile("a.txt", WORD) for entry in history for one in attachment_ids(entry.content)}
+        told = [repr(message_of(entry, files)) for each in history if (entry := recalled_for(each, {}))]
+        yield from (words for words in told if WORD in OUTSIDE.sub("", words))
+
+
+async def carried_out(claimed):
+    """The run as its worker would end it, after the model has said the word by a tool, has read it with one, and answered it."""
+    session = Session.objects.get(pk=claimed.session_id)
+    await use(env_in(session, run_pk=claimed.pk), "message", message=WORD)
+    call = {"type": "toolCall", "id": "c1", "name": "read", "arguments": {}}
+    read = {"toolCallId": "c1", "toolName": "read", "isError": False}
+    said = [
+        NewEntry("message", "assistant", [call], "", uuid4().hex[:16]),
+        NewEntry("tool_result", "toolResult", [], WORD, uuid4().hex[:16], read),
+        NewEntry("message", "assistant", [{"type": "text", "text": WORD}], WORD, uuid4().hex[:16]),
+    ]
+    queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=said)
+
+
+async def left_by(desk, user):
+    answers = {}
+    for name in CHANGING:
+        answers[name] = await said(desk, name)
+    while turn := queue.claim("w1", 5).runs:
+        for claimed in turn:
+            await carried_out(claimed)
+    return answers, list(found_words(user))
+
+
+async def test_nothing_is_left_for_others_by_any_method(everybody, secret):
+    async with gateway():
+        desk = await Desk.open(secret)
+        answers, left = await left_by(desk, everybody)
+        desk.leave()
+    for name, answer in answers.items():
+        refused = (answer.get("error") or {}).get("details", {}).get("code") == "TOKEN_LIMITED"
+        assert refused == (METHODS[name].limited is Limited.REFUSED), (name, answer)
+    assert left == []
+    assert not SessionMember.objects.filter(session__owner=everybody).exists()
+    started = [name for name in CHANGING if METHODS[name].limited is Limited.CARRIED]
+    assert [name for name in started if not answers[name]["ok"]] == []
+    assert Run.objects.filter(owner=everybody, options__has_key="keyLimits").count() >= 3
+    assert Attachment.objects.filter(owner=everybody, session__isnull=False).exists()
+    assert TranscriptEntry.objects.filter(session__owner=everybody, run=None, text=WORD).exists()  # by the tool
+
+
+async def test_without_the_refusal_words_would_be_left(everybody, secret, monkeypatch):
+    """Deliberate fault: nobody asks what a method is for limited tokens."""
+    monkeypatch.setattr(limited, "check", lambda *_: None)
+    async with gateway():
+        desk = await Desk.open(secret)
+        _, left = await left_by(desk, everybody)
+        desk.leave()
+    kinds = {type(one).__name__ for one in left}
+    for file in (one for one in left if isinstance(one, Path)):
+        file.unlink()
+    assert {"TranscriptEntry", "PosixPath"} <= kinds
+
+
+def with_files_kept(entry, reader):
+    told = recalled(entry, reader)
+    return replace(told, content=entry.content) if told else None
+
+
+async def test_without_marks_words_of_tools_and_files_would_be_left(everybody, secret, monkeypatch):
+    """Deliberate faults: the tool message does not say whose words it brings, and files stay with the messages they came with."""
+    monkeypatch.setattr(message_tool, "reader_of", lambda *_: {})
+    monkeypatch.setitem(globals(), "recalled_for", with_files_kept)
+    async with gateway():
+        desk = await Desk.open(secret)
+        _, left = await left_by(desk, everybody)
+        desk.leave()
+    assert [one for one in left if isinstance(one, str) and "AttachedFile" in one]
+    assert [one for one in left if isinstance(one, str) and one.startswith("AssistantMessage")]
+
+
+async def test_commands_in_a_message_change_no_conversation(everybody, secret):
+    async with gateway():
+        desk = await Desk.open(secret)
+        for text in ("/name quagmire", "/think low", "/model default"):
+            key = f"limited-{next(_numbers)}"
+            sent = {"sessionKey": "agent:main:main", "message": text, "idempotencyKey": key}
+            answer = await desk.request("chat.send", sent)
+            assert answer["error"]["details"]["code"] == "TOKEN_LIMITED", answer
+        desk.leave()
+
+
+SETTINGS = {"model": "demo/demo", "thinkingLevel": "high", "label": WORD, "displayName": WORD}
+
+
+async def test_settings_come_with_a_fresh_session_only(everybody, secret):
+    free = issue_token(everybody, "free", ["operator.write"])[1]
+    async with gateway():
+        desk, rest = await Desk.open(secret), Rest(secret)
+        for name, value in SETTINGS.items():
+            asked = {"key": "agent:main:named", name: value}
+            answer = await desk.request("sessions.create", asked)
+            assert answer["error"]["details"]["code"] == "TOKEN_LIMITED", (name, answer)
+            assert (await rest.post("/sessions", asked)).status_code == 403, name
+        assert not Session.objects.filter(owner=everybody).exists()
+        assert (await desk.request("sessions.create", SETTINGS))["ok"]
+        assert (await desk.request("sessions.create", {"key": "agent:main:named"}))["ok"]
+        desk.leave()
+        made = await Rest(free).post("/sessions", {"key": "agent:main:free", **SETTINGS, "label": "mine"})
+        assert (made.status_code, made.data["thinkingLevel"]) == (201, "high")
+    named = Session.objects.get(owner=everybody, key="agent:main:named")
+    assert (named.model, named.thinking_level, named.label, named.title) == ("", "", "", "")
+
+
+async def test_over_rest_too(everybody, secret):
+    free, bound = Rest(issue_token(everybody, "free", ["operator.write"])[1]), Rest(secret)
+    async with gateway():
+        session = (await bound.post("/sessions", {"key": "agent:main:rest"})).data["id"]
+        assert (await bound.patch(f"/sessions/{session}", {"title": WORD})).status_code == 403
+        assert (await bound.post("/tokens", {"name": "more", "scopes": ["operator.write"]})).status_code == 403
+        assert (await bound.post(f"/sessions/{session}/messages", {"message": WORD}, Idempotency_Key="one")).status_code == 202
+        assert (await free.patch(f"/sessions/{session}", {"title": "Mine"})).status_code == 200
+    assert Run.objects.get(owner=everybody, session_id=session).options["keyLimits"]["deny"] == ["exec"]
+
+
+def test_what_a_limited_token_said_before_is_material_to_a_run_without_limits(everybody, secret, session_of):
+    session, program = session_of(everybody), principal_for(secret).user
+    accept_run(user=program, session=session, run_id="theirs", prompt=WORD)
+    claimed = queue.claim("w1", 1).runs[0]
+    queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", entries=[NewEntry("message", "assistant", [], f"{WORD}!", "m1")])
+    accept_run(user=everybody, session=session, run_id="mine", prompt="and now?")
+    mine = queue.claim("w1", 1).runs[0]
+    history = model_history(session.pk, 1, mine.pk)
+    asked, answered, own = (recalled(entry, {}) for entry in history)
+    assert asked.text.startswith("Content from a program with the access token")
+    assert answered.text.startswith("Content from your answer to a program with the access token")
+    assert (answered.role, own.text, own.origin) == ("user", "and now?", {})
+    assert [recalled(entry, history[0].origin) for entry in history] == history

@@ -1,0 +1,114 @@
+"""A token that a program made with its own: never more than that one, and ended with it at once, also on open sockets."""
+
+import datetime as dt
+
+import pytest
+
+from clawsite.accounts import models, tokens
+from clawsite.accounts.models import AccessToken
+from clawsite.accounts.tokens import issue_token, limit_token, principal_for, revoke_token
+from clawsite.gateway import authority
+from clawsite.gateway.authority import Credential, standing_of
+from clawsite.gateway.models import DeviceToken
+from clawsite.infra import clock, db
+from clawsite.infra.errors import Forbidden
+from tests.devices import TestDevice
+from tests.rest import Rest
+
+CHAT = ["operator.read", "operator.write"]
+
+
+@pytest.fixture
+def first(user):
+    """A token and its secret, as a person made it."""
+    return issue_token(user, "robot", CHAT, clock.now() + dt.timedelta(days=1))
+
+
+def made_with(first, *scopes):
+    token, secret = issue_token(first[0].user, "helper", list(scopes or CHAT), made_with=first[0])
+    return token, secret
+
+
+def expire(token):
+    AccessToken.objects.filter(pk=token.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
+    tokens.announce.account_changed(token.user_id)  # nobody says it of real time: sockets look every minute
+
+
+ENDS = {"revoked": revoke_token, "expired": expire, "deleted": lambda token: token.delete()}
+
+
+async def test_over_rest_it_is_bound_to_the_one_it_was_made_with(address, first):
+    made = (await Rest(first[1]).post("/tokens", {"name": "helper", "scopes": CHAT, "expiresAt": 4_102_444_800_000})).data
+    assert made["madeWith"] == first[0].pk
+    assert made["expiresAt"] == clock.to_ms(first[0].expires_at)
+    refused = await Rest(made["secret"]).post("/tokens", {"name": "more", "scopes": CHAT})
+    assert (refused.status_code, "made with another one" in refused.data["detail"]) == (403, True)
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+async def test_it_ends_with_it_at_once_and_its_sockets_too(address, sockets, first, end):
+    helper, secret = made_with(first)
+    socket = await sockets.connect(secret)
+    assert (await Rest(secret).get("/sessions")).status_code == 200
+    await db.write(end, first[0])
+    assert (await socket.closed())[0] == 4001
+    assert (await Rest(secret).get("/sessions")).status_code == 401
+    assert principal_for(secret) is None
+    assert standing_of(Credential("api-token", token_id=helper.pk)) is None
+
+
+@pytest.mark.parametrize("end", [revoke_token, expire], ids=["revoked", "expired"])
+def test_without_the_look_at_the_first_one_it_would_live_on(first, end, monkeypatch):
+    """Deliberate fault: only the token's own end counts."""
+    helper, secret = made_with(first)
+    end(first[0])
+    assert principal_for(secret) is None
+    monkeypatch.setattr(authority, "still_good", lambda: models.Q(revoked_at__isnull=True))
+    assert standing_of(Credential("api-token", token_id=helper.pk))
+
+
+def test_it_has_the_scopes_and_limits_that_the_first_one_has_now(first):
+    helper, secret = made_with(first, *CHAT, "operator.admin")
+    assert helper.scopes == CHAT
+    AccessToken.objects.filter(pk=first[0].pk).update(scopes=["operator.read"])
+    limit_token(AccessToken.objects.get(pk=first[0].pk), allow_tools=["read", "write"], deny_tools=["exec"])
+    found = principal_for(secret)
+    assert found.scopes == {"operator.read"}
+    assert found.user.key_limits == {"name": helper.prefix, "allow": ["read", "write"], "deny": ["exec"]}
+    limit_token(helper, allow_tools=["write", "web_fetch"], deny_tools=[])
+    assert principal_for(secret).user.key_limits == {"name": helper.prefix, "allow": ["write"], "deny": ["exec"]}
+    limit_token(helper, allow_tools=["web_fetch"], deny_tools=[])
+    assert principal_for(secret).user.key_limits["deny"] == ["*"]
+
+
+def test_it_makes_none_itself(first):
+    helper, _secret = made_with(first)
+    with pytest.raises(Forbidden):
+        issue_token(helper.user, "more", CHAT, made_with=helper)
+
+
+async def test_a_device_that_came_with_it_ends_with_the_first_one(address, sockets, first):
+    _helper, secret = made_with(first)
+    device = TestDevice()
+    await device.connect(sockets, auth={"token": secret}, scopes=CHAT)
+    assert await db.read(DeviceToken.objects.good().count) == 1
+    socket = await device.connect(sockets, auth={"token": device.token}, scopes=CHAT)
+    await db.write(revoke_token, first[0])
+    assert (await socket.closed())[0] == 4001
+    assert await db.read(DeviceToken.objects.good().count) == 0
+
+
+@pytest.mark.usefixtures("plain_static_files")
+def test_pages_say_so(first, user):
+    from django.test import Client
+
+    helper, _secret = made_with(first)
+    browser = Client()
+    browser.force_login(user)
+    assert "Made with “robot”, and ends with it" in browser.get("/account/").content.decode()
+    revoke_token(first[0])
+    page = browser.get("/account/").content.decode()
+    assert "Made with" not in page
+    assert "ended with “robot”" in page
+    helper.refresh_from_db()
+    assert (helper.revoked_at, helper.has_ended) == (None, True)

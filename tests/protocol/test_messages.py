@@ -1,0 +1,228 @@
+"""`session.message` and the delta cursor: every message once, in order, live or asked for later, and only for who may see it."""
+
+import asyncio
+
+import pytest
+
+from clawsite.gateway.connection import Connection
+from clawsite.gateway.message_feed import MessageFeed
+from clawsite.infra import bus, db
+from clawsite.infra.errors import Unavailable
+from sessions_app import history_delta, said
+from sessions_app.models import Session, SessionMember, TranscriptEntry
+
+KEY = "agent:main:main"
+
+
+async def send(socket, run_id, message="hi"):
+    return await socket.call("chat.send", {"sessionKey": KEY, "message": message, "idempotencyKey": run_id})
+
+
+def heard(socket):
+    return [payload["messageId"] for payload in socket.events("session.message")]
+
+
+async def said_by_now(socket, **where):
+    page = await socket.call("chat.history", where or {"sessionKey": KEY})
+    return [message["messageId"] for message in page["messages"]], page["deltaCursor"]
+
+
+async def until_heard(socket, count):
+    def enough(_):
+        return len(socket.events("session.message")) >= count
+
+    await socket.find(enough)
+
+
+async def a_client_comes_and_goes(sockets, hand):
+    """-> what it was told in all, live and by deltas, and what there is."""
+    owner = await sockets.connect()
+    watcher = await sockets.connect()
+    await watcher.call("sessions.subscribe", {})
+    await send(owner, "k1")
+    await hand.whole_run("k1", "one")
+    await until_heard(watcher, 2)
+    told = heard(watcher)
+    _, cursor = await said_by_now(watcher)
+    await watcher.close()
+    for run_id in ("k2", "k3"):
+        await send(owner, run_id)
+        await hand.whole_run(run_id, run_id)
+    await send(owner, "k4")
+    await hand.start("k4")
+    watcher = await sockets.connect()
+    await watcher.call("sessions.messages.subscribe", {"key": KEY})
+    delta = await watcher.call("chat.history", {"sessionKey": KEY, "cursor": cursor})
+    told += [payload["messageId"] for payload in delta["messages"]]
+    await hand.say("k4", "four")
+    await hand.finish("k4")
+    await until_heard(watcher, 1)
+    await owner.event("chat", state="final", runId="k4")
+    told += heard(watcher)
+    last = await watcher.call("chat.history", {"sessionKey": KEY, "cursor": delta["deltaCursor"]})
+    assert [payload["messageId"] for payload in last["messages"]] == heard(watcher)
+    return told, (await said_by_now(owner))[0]
+
+
+async def test_live_and_by_deltas_every_message_comes_once_and_in_order(sockets, hand):
+    told, there_is = await a_client_comes_and_goes(sockets, hand)
+    assert told == there_is
+    assert len(told) == 8
+
+
+def tells_what_was_said_before(monkeypatch):
+    monkeypatch.setattr(Connection, "is_news", lambda *_: True)
+
+
+def begins_a_delta_too_early(monkeypatch):
+    history = history_delta.history
+    monkeypatch.setattr(history_delta, "history", lambda session, *, after, **more: history(session, after=after - 1, **more))
+
+
+def reads_a_run_from_its_beginning(monkeypatch):
+    found = said.said
+    monkeypatch.setattr("clawsite.gateway.fanout.said", lambda session, runs, ids: found(session, dict.fromkeys(runs, 0), ids))
+
+
+@pytest.mark.parametrize("mutate", [tells_what_was_said_before, begins_a_delta_too_early, reads_a_run_from_its_beginning])
+async def test_a_fault_would_be_noticed(mutate, sockets, hand, monkeypatch):
+    mutate(monkeypatch)
+    try:
+        told, there_is = await a_client_comes_and_goes(sockets, hand)
+    except AssertionError:
+        return
+    assert told != there_is
+
+
+async def a_stranger_asks_for_every_message(sockets, hand, person, token_of):
+    owner, stranger = await sockets.connect(token_of(person())), await sockets.connect(token_of(person(name="stranger")))
+    await stranger.call("sessions.subscribe", {})
+    await owner.call("sessions.subscribe", {})
+    await send(owner, "k1")
+    await hand.whole_run("k1", "private")
+    await until_heard(owner, 2)
+    return heard(stranger)
+
+
+async def test_nobody_is_told_the_messages_of_others(sockets, hand, person, token_of):
+    assert await a_stranger_asks_for_every_message(sockets, hand, person, token_of) == []
+
+
+async def test_without_the_look_at_who_may_see_it_a_stranger_would_be_told(sockets, hand, person, token_of, monkeypatch):
+    monkeypatch.setattr(MessageFeed, "_listeners", lambda self, stream: list(self._audience))
+    assert await a_stranger_asks_for_every_message(sockets, hand, person, token_of) != []
+
+
+async def test_a_guest_is_told_under_its_own_name_of_the_session_and_no_longer_once_it_is_out(sockets, hand, person, token_of):
+    owner, guest_user = await sockets.connect(token_of(person(name="owner"))), person(name="guest")
+    await send(owner, "k1")
+    session = await db.read(Session.objects.get, key=KEY)
+    await db.write(lambda: SessionMember.objects.create(session=session, user=guest_user, role=SessionMember.Role.VIEWER))
+    guest = await sockets.connect(token_of(guest_user))
+    await guest.call("sessions.messages.subscribe", {"sessionId": str(session.id)})
+    await hand.whole_run("k1", "for both")
+    await until_heard(guest, 2)
+    assert {payload["sessionKey"] for payload in guest.events("session.message")} == {f"session:{session.id}"}
+    await owner.call("sessions.share", {"key": KEY, "username": "guest", "role": None})
+    await guest.event("sessions.changed", reason="members")
+    await owner.call("sessions.subscribe", {})
+    await send(owner, "k2")
+    await hand.whole_run("k2", "for one")
+    await until_heard(owner, 2)
+    assert len(heard(guest)) == 2
+
+
+async def test_who_did_not_ask_is_told_nothing_and_nothing_is_read(sockets, hand, monkeypatch):
+    def not_asked(*_):
+        raise AssertionError("nobody asked for messages")
+
+    monkeypatch.setattr("clawsite.gateway.fanout.said", not_asked)
+    socket, classic = await sockets.connect(), await sockets.connect(protocol=1)
+    await classic.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0})
+    await send(socket, "k1")
+    await hand.whole_run("k1", "yes")
+    for one in (socket, classic):
+        await one.event("chat", state="final")
+        assert one.events("session.message") == []
+
+
+async def test_messages_come_although_the_bus_lost_their_events(sockets, hand, monkeypatch, settings):
+    settings.POLL_SECONDS = 0.05
+    socket = await sockets.connect()
+    await socket.call("sessions.subscribe", {})
+    await send(socket, "k1")
+    await socket.event("agent", runId="k1")
+    publish = bus.publish
+    monkeypatch.setattr(bus, "publish", lambda message: None if message["k"] == "events" else publish(message))
+    await hand.whole_run("k1", "found")
+    await until_heard(socket, 2)
+    assert heard(socket) == (await said_by_now(socket))[0]
+
+
+async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, hand, monkeypatch):
+    def away(*_):
+        raise Unavailable("the database is away")
+
+    socket = await sockets.connect()
+    await socket.call("sessions.subscribe", {})
+    await send(socket, "k1")
+    monkeypatch.setattr("clawsite.gateway.fanout.said", away)
+    await hand.start("k1")
+    assert await socket.closed() == (1013, "what was said cannot be read now")
+
+
+@pytest.mark.parametrize("behind", [history_delta.MOST, history_delta.MOST + 1])
+async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, hand):
+    socket = await sockets.connect()
+    await send(socket, "k1")
+    await hand.whole_run("k1", "begin")
+    _, cursor = await said_by_now(socket)
+    for n in range(behind):
+        await socket.call("chat.inject", {"sessionKey": KEY, "message": f"note {n}"})
+    answer = await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor})
+    if behind > history_delta.MOST:
+        assert answer["kind"] == "reset"
+    else:
+        texts = [payload["message"]["content"][0]["text"] for payload in answer["messages"]]
+        assert texts == [f"note {n}" for n in range(behind)]
+
+
+async def test_a_restored_database_is_another_log(sockets, hand):
+    socket = await sockets.connect()
+    await send(socket, "k1")
+    await hand.whole_run("k1", "begin")
+    _, cursor = await said_by_now(socket)
+    await hand.restored()
+    assert (await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor}))["kind"] == "reset"
+
+
+async def test_a_step_back_while_the_messages_are_read_is_noticed(sockets, hand, monkeypatch):
+    socket = await sockets.connect()
+    await send(socket, "k1")
+    await hand.whole_run("k1", "begin")
+    _, cursor = await said_by_now(socket)
+    history = history_delta.history
+
+    def then_somebody_goes_back(session, **more):
+        page = history(session, **more)
+        last = TranscriptEntry.objects.filter(session=session).latest("position")
+        last.pk, last.run, last.step, last.kind, last.position, last.keep_through = None, None, None, "rewind", last.position + 1, 0
+        last.save(force_insert=True)
+        return page
+
+    monkeypatch.setattr(history_delta, "history", then_somebody_goes_back)
+    assert (await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor}))["kind"] == "reset"
+
+
+async def test_a_patch_that_changes_nothing_is_no_news(sockets):
+    """OpenClaw's page marks a session as read whenever it is told of a change: told of nothing, it asked for ever."""
+    socket, other = await sockets.connect(), await sockets.connect()
+    await socket.call("sessions.create", {"key": "agent:main:quiet"})
+    await other.event("sessions.changed", reason="created")
+    for _ in range(3):
+        await socket.call("sessions.patch", {"key": "agent:main:quiet", "unread": False, "expectedMarkedUnreadAt": None})
+        await socket.call("sessions.patch", {"key": "agent:main:quiet"})
+    await socket.call("sessions.patch", {"key": "agent:main:quiet", "label": "told"})
+    await asyncio.wait_for(other.event("sessions.changed", reason="patched"), 5)
+    told = [payload for payload in other.events("sessions.changed") if payload["reason"] == "patched"]
+    assert len(told) <= 2  # the first look, and the label

@@ -1,0 +1,57 @@
+"""A program or a browser that speaks to the REST API of this process, through every middleware."""
+
+import json
+from typing import Any
+
+from django.conf import settings
+from django.test import AsyncClient, Client
+
+
+class Rest:
+    """`await rest.get("/sessions")`; the answer has `.status_code`, `.data` and `.headers`."""
+
+    def __init__(self, token: str = "", cookies: dict[str, str] | None = None) -> None:
+        self._client = AsyncClient(enforce_csrf_checks=True)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        for name, value in (cookies or {}).items():
+            self._client.cookies[name] = value
+
+    async def ask(self, method: str, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str) -> Any:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        content = raw if raw is not None else json.dumps(body).encode() if body is not None else b""
+        answer = await self._client.generic(
+            method, f"/api{path}", content, content_type="application/json", headers=self._headers | named
+        )
+        answer.data = json.loads(answer.content) if answer.content else None
+        return answer
+
+    async def get(self, path: str, **headers: str) -> Any:
+        return await self.ask("GET", path, **headers)
+
+    async def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return await self.ask("POST", path, {} if body is None else body, **headers)
+
+    async def patch(self, path: str, body: Any, **headers: str) -> Any:
+        return await self.ask("PATCH", path, body, **headers)
+
+    async def delete(self, path: str, **headers: str) -> Any:
+        return await self.ask("DELETE", path, **headers)
+
+
+def program_of(user: Any, *scopes: str) -> Rest:
+    """With a token that has these scopes, or all of the account's."""
+    from clawsite.accounts.groups import scopes_of
+    from clawsite.accounts.tokens import issue_token
+
+    return Rest(issue_token(user, "test", list(scopes or scopes_of(user)))[1])
+
+
+CSRF = "a" * 32
+
+
+def browser_of(user: Any) -> Rest:
+    """Signed in, with the CSRF cookie CSRF."""
+    browser = Client()
+    browser.force_login(user)
+    name = settings.SESSION_COOKIE_NAME
+    return Rest(cookies={name: browser.cookies[name].value, settings.CSRF_COOKIE_NAME: CSRF})

@@ -1,0 +1,63 @@
+"""Tools of the caller at the door: never a permit, never in the place of one of ours. And wishes for how the model answers."""
+
+from agents.messages import UserMessage
+from agents.providers.base import ModelRequest, ToolSpec
+from agents.providers.chat_format import body_of
+from agents.providers.dialect import Dialect, learn
+from agents.providers.responses_format import responses_body_of
+from tools_app.authorize import authorize_tool_call
+from tools_app.definition import CallRef
+from tools_app.policy.chain import evaluate
+from tools_app.policy.query import PolicyQuery, ToolFacts
+from tools_app.policy.rules import PolicyRules
+from tools_app.toolset import Toolset
+
+RULES = PolicyRules(1)
+QUERY = PolicyQuery("main", tools=(ToolFacts("exec", ("runtime",)),), provider="openai")
+
+
+def spec(name):
+    return {"name": name, "description": "", "parameters": {"type": "object", "properties": {}}}
+
+
+def toolset(*names):
+    return Toolset({}, QUERY, evaluate(QUERY, RULES)).with_callers([spec(name) for name in names])
+
+
+def test_a_call_of_theirs_is_handed_over_and_nothing_can_run_it():
+    made = authorize_tool_call(CallRef("c", "weather", {}), toolset=toolset("weather"), rules=RULES)
+    assert (made.effect, made.permit, made.verdict["caller"]) == ("hand_over", None, "weather")
+
+
+def test_under_a_name_of_ours_it_is_ours_that_is_judged():
+    tools = toolset("exec", "weather")
+    assert [each["name"] for each in tools.specs()] == ["weather"]
+    made = authorize_tool_call(CallRef("c", "exec", {}), toolset=tools, rules=RULES)
+    assert (made.effect, made.layer, made.permit) == ("deny", "profile", None)
+
+
+CHOICE = {"type": "function", "function": {"name": "weather"}}
+WISHES = {"max_tokens": 9, "temperature": 0.5, "stop": ["x"], "tool_choice": CHOICE, "response_format": {"type": "json_object"}}
+
+
+def request(*tools):
+    return ModelRequest("m", (UserMessage("hi"),), tools=tools, parameters=WISHES)
+
+
+def test_wishes_stand_in_both_formats_as_far_as_they_exist_there():
+    weather = ToolSpec("weather", "", {"type": "object"})
+    chat = body_of(request(weather), Dialect())
+    assert {name: chat[name] for name in WISHES} == WISHES
+    other = responses_body_of(request(weather), Dialect())
+    assert (other["max_output_tokens"], other["temperature"]) == (9, 0.5)
+    assert (other["tool_choice"], other["text"]) == ({"type": "function", "name": "weather"}, {"format": {"type": "json_object"}})
+    assert "stop" not in other
+    assert "tool_choice" not in body_of(request(), Dialect())
+
+
+def test_an_endpoint_teaches_the_name_of_the_limit():
+    refusal = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    learned = learn(Dialect(), refusal)
+    body = body_of(request(), learned)
+    assert body["max_completion_tokens"] == 9
+    assert "max_tokens" not in body

@@ -1,0 +1,47 @@
+"""Whatever the gate gives as a reason is told in the reader's language too."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.utils import translation
+
+from clawsite.web.gate_words import SHORT, reason_words
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [*sorted((ROOT / "tools_app/execution").glob("*.py")), ROOT / "tools_app/builtin/process.py"]
+CODE = re.compile(r"[a-z]+(-[a-z]+)*")
+# Why a command cannot be allowed always, which is told in another place; and a question that no gate has looked at.
+NO_REASON = {"never-always", "nothing-to-allow", "open-arguments"}
+NOT_OF_THE_GATE = {"outside"}
+
+
+def codes(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("Reason", "Danger", "doubt", "doubt_files"):
+            given = [*node.args[:2], *(keyword.value for keyword in node.keywords if keyword.arg == "code")]
+        elif isinstance(node, ast.FunctionDef) and node.name in ("doubt", "doubt_files"):
+            given = [*node.args.defaults]
+        else:
+            continue
+        yield from (each.value for each in given if isinstance(each, ast.Constant) and CODE.fullmatch(str(each.value)))
+
+
+def test_every_code_of_the_gate_has_a_sentence() -> None:
+    used = {code for path in SOURCES for code in codes(path.read_text())}
+    assert {"arguments", "files", "inline-code", "own-guard", "not-allowlisted"} <= used
+    assert used - NO_REASON == SHORT.keys() - NOT_OF_THE_GATE
+
+
+@pytest.mark.parametrize(("language", "short"), [("en", ""), ("zh-hans", "有程序不在允许列表中。")])
+def test_what_the_gate_says_stands_behind_our_sentence(language: str, short: str) -> None:
+    with translation.override(language):
+        told = reason_words("not-allowlisted", "<ls> is not on the allowlist.")
+    assert (told["short"], told["words"]) == (short, "&lt;ls&gt; is not on the allowlist.")
+
+
+def test_a_question_from_before_may_have_a_code_that_is_gone() -> None:
+    with translation.override("zh-hans"):
+        assert reason_words("forgotten", "It was so.") == {"code": "forgotten", "short": "", "words": "It was so."}

@@ -1,0 +1,67 @@
+"""L10: nothing that an agent, a hook or a chat command can reach changes rules, lists or policy, or answers a question.
+
+What changes them is called in a handful of places, all of which have a signed-in person behind them. This reads the source: a tool
+that called it would be found without anybody having thought of trying that tool.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tools_app.execution.terms import names
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+CHANGES = names(
+    """save_rule let_ask add_by_hand rule_document.replace save_policy delete_policy restore_version replace_policies
+    import_file approvals.resolve approvals.extend save_hook delete_hook rows.switch"""
+)
+# Pages, the admin, HTTP and the socket for people with a right of their own, and the command line of the host's owner.
+PLACES = ("clawsite/web/", "clawsite/api/", "clawsite/cli/", "clawsite/gateway/methods/approvals.py", "clawsite/accounts/")
+SOURCES = ("agents", "clawsite", "sessions_app", "tools_app")
+
+
+def changes_in(source: str) -> set[str]:
+    """Which of them this text calls, or hands on to be called."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+            found |= {node.attr, f"{owner}.{node.attr}"} & CHANGES
+        elif isinstance(node, ast.Name):
+            found |= {node.id} & CHANGES
+    return found
+
+
+def is_for_people(path: str) -> bool:
+    return path.startswith(PLACES) or Path(path).name.startswith("admin")
+
+
+def test_only_what_has_a_person_behind_it_changes_a_guard():
+    callers = {}
+    for folder in SOURCES:
+        for file in (PROJECT / folder).rglob("*.py"):
+            path = str(file.relative_to(PROJECT))
+            if found := changes_in(file.read_text()):
+                callers[path] = found
+    assert {path: found for path, found in callers.items() if not is_for_people(path)} == {
+        "tools_app/execution/rules.py": {"save_rule"},  # let_ask, which asks for the right too
+        "tools_app/execution/rule_document.py": {"add_by_hand"},  # replace, which does so as well
+        "tools_app/policy_files.py": {"replace_policies"},  # import_file, for the command line
+    }
+    assert set().union(*callers.values()) == CHANGES, "a name that is never found guards nothing"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "from tools_app.execution.rules import save_rule\nasync def run(args): await db.write(save_rule, rule, by=user)",
+        "async def run(args): approvals.resolve(args.id, by=user, decision='allow-once')",
+        "def run(args): execution.approvals.resolve(args.id, by=user, decision='allow-once')",
+        "def run(args): policies.save_policy(scope='agent', subject='main', profile='full')",
+    ],
+)
+def test_a_tool_that_did_would_be_found(fault):
+    assert changes_in(fault)
+    assert not is_for_people("tools_app/builtin/helpful.py")
+    assert not is_for_people("agents/runner.py")

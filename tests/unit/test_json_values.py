@@ -1,0 +1,65 @@
+"""JSON within bounds: what is counted is what the parser would make, wherever the pieces are cut."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clawsite.infra import json_values
+from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.json_values import count_values, read_json
+
+WORDS = st.text(st.sampled_from('a,[{]}"\\\n:é\u4e2d'), max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | WORDS,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=30,
+)
+
+
+@pytest.mark.parametrize("shape", ["[{}]", '{{"a":{}}}'])
+def test_what_could_not_be_written_again_is_not_taken(shape):
+    def nested(levels: int) -> bytes:
+        text = "1"
+        for _ in range(levels):
+            text = shape.format(text)
+        return text.encode()
+
+    assert orjson.dumps({"kept": [read_json(nested(json_values.DEEPEST - 1), 10_000)]})
+    with pytest.raises(InvalidRequest, match="too deeply"):
+        read_json(nested(json_values.DEEPEST), 10_000)
+
+
+def size(value) -> int:
+    """How often a value begins behind a comma or a bracket."""
+    inside = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inside is None else 1 + max(0, len(inside) - 1) + sum(map(size, inside))
+
+
+@given(value=VALUES, step=st.integers(1, 20))
+def test_values_are_counted_as_they_are(value, step):
+    before, json_values.STEP = json_values.STEP, step
+    try:
+        body, count = orjson.dumps(value), 1 + size(value)
+        assert count_values(body, count) == count
+        assert count_values(body, count - 1) > count - 1
+    finally:
+        json_values.STEP = before
+
+
+@pytest.mark.parametrize("body", [b"[" + b"0," * 100 + b"0]", b"[" * 101 + b"]" * 101, b'["' + b'"' * 500 + b'"]'])
+def test_more_than_is_taken_is_refused_before_it_is_made(body, monkeypatch):
+    monkeypatch.delattr(json_values, "orjson")
+    with pytest.raises(InvalidRequest, match="more than 100 values"):
+        read_json(body, 100)
+
+
+def test_depth_is_refused_in_words():
+    with pytest.raises(InvalidRequest, match="nested"):
+        read_json(b"[" * 1000 + b"]" * 1000, 5000)
+
+
+def test_what_is_no_json_is_the_parsers_word():
+    with pytest.raises(orjson.JSONDecodeError):
+        read_json(b'{"a": ' + b"x" * 200, 100)
+    assert read_json(b'["a\\u0000b"]', 100) == ["ab"]

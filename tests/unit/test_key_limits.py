@@ -1,0 +1,53 @@
+"""The limits of an access token among the layers: one step more, that can only take away."""
+
+import pytest
+
+from tools_app.policy.chain import evaluate
+from tools_app.policy.query import KeyLimits, PolicyQuery, ToolFacts
+from tools_app.policy.rules import PolicyRules, RuleRow
+
+TOOLS = (
+    ToolFacts("read", ("fs",)),
+    ToolFacts("exec", ("runtime",)),
+    ToolFacts("sessions_send", ("sessions",)),
+    ToolFacts("say", plugin="talk"),
+)
+OPEN = PolicyRules(1, (RuleRow("global", profile="full"),))
+
+
+def kept(allow=(), deny=(), rules=OPEN):
+    key = KeyLimits("3f9c21aa", tuple(allow), tuple(deny))
+    return set(evaluate(PolicyQuery("main", tools=TOOLS, plugins=("talk", "say"), key=key), rules).kept)
+
+
+@pytest.mark.parametrize(
+    ("allow", "deny", "left"),
+    [
+        ([], ["exec"], {"read", "sessions_send", "say"}),
+        (["read", "exec"], ["group:runtime"], {"read"}),
+        (["sessions_*"], [], {"sessions_send"}),
+        (["no_such_tool"], [], set()),
+        (["talk"], [], {"say"}),  # the other layers would take this for an addition; a key means what it says
+        ([], ["*"], set()),
+    ],
+)
+def test_only_what_the_key_leaves_is_kept(allow, deny, left):
+    assert kept(allow, deny) == left
+
+
+def test_a_key_never_opens_what_the_policy_refuses():
+    assert kept(["*"], rules=PolicyRules(1, (RuleRow("global", profile="full", deny=("exec",)),))) == {
+        "read",
+        "sessions_send",
+        "say",
+    }
+
+
+def test_the_trace_names_the_key_behind_the_nine_and_is_stored_with_the_question():
+    query = PolicyQuery("main", tools=TOOLS, key=KeyLimits("3f9c21aa", ("read",)))
+    trace = evaluate(query, OPEN).trace["exec"]
+    assert (len(trace), trace[-1].layer, trace[-1].rule) == (11, "key", "key `3f9c21aa`: no allow entry matches")
+    assert PolicyQuery.from_json(query.to_json()) == query
+    without = PolicyQuery("main", tools=TOOLS)
+    assert len(evaluate(without, OPEN).trace["exec"]) == 10
+    assert "key" not in without.to_json()

@@ -1,0 +1,56 @@
+"""The conversation with tools that the caller has: ours run, theirs end it, and their results begin the next part."""
+
+from collections.abc import AsyncGenerator
+
+from agents.events import HandedOver, MessageStarted, Replied
+from agents.loop import NO_RESULT, converse, with_every_result
+from agents.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.providers.base import Usage
+from tools_app.definition import CallRef, ToolEnded, text_result
+
+OURS, THEIRS = ToolCallAsked("o", "read"), ToolCallAsked("t", "weather")
+
+
+async def said_by(answers, history):
+    """The events of a conversation with a model that gives these answers; `used` notes the calls that were carried out."""
+    used: list[str] = []
+    left = list(answers)
+
+    async def ask(messages) -> AsyncGenerator:
+        yield MessageStarted("m", 1)
+        yield Replied("m", 1, left.pop(0), Usage(), "x", "stop")
+
+    async def use(calls) -> AsyncGenerator:
+        for call in calls:
+            used.append(call.id)
+            yield ToolEnded(CallRef(call.id, call.name, {}), text_result("done"))
+
+    events = [event async for event in converse(history, ask=ask, use=use, is_callers=lambda call: call.name == "weather")]
+    return events, used
+
+
+async def test_ours_are_used_and_theirs_handed_over():
+    events, used = await said_by([AssistantMessage(tool_calls=(THEIRS, OURS))], [UserMessage("hi")])
+    assert used == ["o"]
+    assert events[-1] == HandedOver((THEIRS,))
+
+
+async def test_a_conversation_that_was_rescued_hands_over_what_it_had():
+    history = [UserMessage("hi"), AssistantMessage(tool_calls=(THEIRS,))]
+    events, used = await said_by([], history)
+    assert (events, used) == ([HandedOver((THEIRS,))], [])
+
+
+async def test_results_begin_the_next_part():
+    before = [UserMessage("hi"), AssistantMessage(tool_calls=(THEIRS,))]
+    history = with_every_result(before, [ToolResultMessage("t", "weather", "rain")])
+    events, used = await said_by([AssistantMessage("take an umbrella")], history)
+    assert (events[-1].message.text, used) == ("take an umbrella", [])
+
+
+def test_a_call_without_a_result_is_told_so_and_late_results_are_refused():
+    before = [UserMessage("hi"), AssistantMessage(tool_calls=(THEIRS, ToolCallAsked("u", "weather")))]
+    history = with_every_result(before, [ToolResultMessage("t", "weather", "rain")])
+    assert [message.text for message in history[-2:]] == ["rain", NO_RESULT]
+    gone_on = [*before, UserMessage("never mind"), AssistantMessage("fine")]
+    assert with_every_result(gone_on, [ToolResultMessage("t", "weather", "rain")]) is None

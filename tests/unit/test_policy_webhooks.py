@@ -1,0 +1,69 @@
+"""The tool policy of webhooks: strangers' words start no command, unless an operator has said so for just that webhook."""
+
+import pytest
+
+from sessions_app.keys import parse_key
+from tools_app.policy.catalog import GROUP_OF, OPENCLAW, VISITING_WEBHOOK_DENY
+from tools_app.policy.chain import evaluate
+from tools_app.policy.query import PolicyQuery, ToolFacts
+from tools_app.policy.rules import PolicyRules, RuleRow
+
+TOOLS = tuple(ToolFacts(name, tuple(filter(None, (group, OPENCLAW)))) for name, group in GROUP_OF.items())
+FULL = RuleRow("agent", "main", profile="full")
+
+
+def kept(*rows, hook="github", **question):
+    query = PolicyQuery(agent="main", channel="hook", group=hook, tools=TOOLS, **question)
+    return set(evaluate(query, PolicyRules(1, (FULL, *rows))).kept)
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_without_a_rule_a_webhook_has_no_commands_and_no_other_conversations(sandboxed):
+    offered = kept(sandboxed=sandboxed)
+    assert not offered & {"exec", "process", "sessions_send", "sessions_spawn", "sessions_history", "cron", "gateway", "nodes"}
+    assert {"read", "write", "session_status"} <= offered
+
+
+def test_a_rule_for_one_webhook_opens_that_one_alone():
+    rule = RuleRow("group", channel="hook", group="github", allow=("read", "exec"))
+    assert kept(rule) == {"read", "exec"}
+    assert "exec" not in kept(rule, hook="mail")
+
+
+def test_a_rule_for_all_webhooks_counts_where_there_is_none_of_its_own():
+    everywhere = RuleRow("group", channel="hook", group="*", allow=("read",))
+    own = RuleRow("group", channel="hook", group="github", allow=("write",))
+    assert kept(everywhere, own, hook="mail") == {"read"}
+    assert kept(everywhere, own) == {"write"}
+
+
+@pytest.mark.parametrize("lists", [{"deny": ("web_fetch",)}, {"allow": ("weather",)}, {}])
+def test_a_rule_that_allows_nothing_itself_opens_nothing(lists):
+    rule = RuleRow("group", channel="hook", group="*", **lists)
+    offered = kept(rule, plugins=("weather",))
+    assert not offered & {"exec", "process", "sessions_send"}
+    assert "read" in offered
+    assert ("web_fetch" in offered) is ("deny" not in lists)
+
+
+def test_where_it_reads_its_owners_conversation_it_has_no_tool_that_can_carry_words_out():
+    """Without a sandbox, whose own list leaves the web out too."""
+    at_home, visiting = kept(), kept(visiting=True)
+    assert at_home - visiting == {"web_fetch", "web_search"}
+    assert not kept(RuleRow("sandbox", allow=("*",)), visiting=True, sandboxed=True) & {"web_fetch", "web_search", "message"}
+    rule = RuleRow("group", channel="hook", group="github", allow=("read", "web_fetch"))
+    assert kept(rule, visiting=True) == {"read", "web_fetch"}  # an operator has said so for just this one
+
+
+def test_every_entry_of_the_lists_means_something():
+    known = {*GROUP_OF, *(f"group:{group}" for group in GROUP_OF.values())}
+    assert set(VISITING_WEBHOOK_DENY) <= known
+
+
+def test_the_question_says_where_a_webhooks_run_is_also_when_it_is_read_again():
+    query = PolicyQuery(agent="main", channel="hook", group="github", visiting=True)
+    assert PolicyQuery.from_json(query.to_json()) == query
+
+
+def test_a_webhooks_key_is_told_from_a_group_of_that_name():
+    assert parse_key("agent:main:hook:group:x").kind == "hook"

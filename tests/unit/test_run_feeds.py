@@ -1,0 +1,64 @@
+"""Following a run over a bus that loses, doubles and reorders: every event once and in order."""
+
+import asyncio
+import random
+
+import pytest
+
+from clawsite.gateway import run_feeds
+from clawsite.gateway.run_feeds import RunFeeds
+
+COUNT = 40
+
+
+def event(seq):
+    data = {"phase": "end"} if seq == COUNT else {"phase": "x", "n": seq}
+    return {"run": 7, "seq": seq, "stream": "lifecycle", "data": data}
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """What is committed, as a number of events."""
+    committed = {"seq": 1}
+
+    async def read(fn, run, *args):
+        if fn is run_feeds._heads:
+            return [(7, committed["seq"])]
+        return [event(seq) for seq in range(args[0] + 1, committed["seq"] + 1)][:5]  # a page has five
+
+    monkeypatch.setattr(run_feeds.db, "read", read)
+    return committed
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_every_event_comes_once_and_in_order(rows, seed):
+    chance = random.Random(seed)
+    feeds, told = RunFeeds(), []
+
+    async def follow():
+        async for one in feeds.follow(7, after=1):
+            told.append(one["seq"])
+
+    following = asyncio.create_task(follow())
+    await asyncio.sleep(0)
+    late = []
+    for seq in range(2, COUNT + 1):
+        rows["seq"] = seq
+        fate = chance.choice(["heard", "lost", "doubled", "late", "empty"])
+        heard = {"heard": [event(seq)], "doubled": [event(seq)] * 2, "empty": [{**event(seq), "data": None}]}.get(fate, [])
+        late += [event(seq)] if fate == "late" else []
+        feeds.hear(heard)
+        if chance.random() < 0.3:
+            feeds.hear(late)
+            late = []
+        if chance.random() < 0.4:
+            await asyncio.sleep(0)
+    while not following.done():
+        await feeds.poll()
+        await asyncio.sleep(0)
+    assert told == list(range(2, COUNT + 1))
+
+
+async def test_one_who_comes_later_gets_it_from_the_beginning(rows):
+    rows["seq"] = COUNT
+    assert [one["seq"] async for one in RunFeeds().follow(7)] == list(range(1, COUNT + 1))

@@ -1,0 +1,24 @@
+"""Secrets at rest: readable here, for their own purpose, and nowhere else."""
+
+import pytest
+
+from clawsite.infra.errors import Unavailable
+from clawsite.infra.sealed import seal, unseal
+
+
+def test_a_sealed_secret_is_read_back_and_does_not_show(settings):
+    sealed = seal("häkchen", purpose="one")
+    assert unseal(sealed, purpose="one") == "häkchen"
+    assert "häkchen" not in sealed
+    assert seal("häkchen", purpose="one") != sealed
+
+
+def test_another_purpose_another_installation_or_a_changed_letter_open_nothing(settings):
+    sealed = seal("secret", purpose="one")
+    with pytest.raises(Unavailable):
+        unseal(sealed, purpose="two")
+    with pytest.raises(Unavailable):
+        unseal(sealed[:-4] + "AAA=", purpose="one")
+    settings.SECRET_KEY = "another"
+    with pytest.raises(Unavailable, match="enter it again"):
+        unseal(sealed, purpose="one")

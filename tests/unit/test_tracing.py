@@ -1,0 +1,89 @@
+"""The `traceparent` header as it is read, and spans where nobody asked for them."""
+
+import io
+import logging
+
+import pytest
+
+from clawsite.infra import logs, tracing
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+HEADER = f"00-{TRACE}-{SPAN}-01"
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (HEADER, HEADER),
+        (f" {HEADER.upper()} ", HEADER),
+        (f"cc-{TRACE}-{SPAN}-01-what-the-future-brings", HEADER),
+        (f"00-{TRACE}-{SPAN}-01-more", ""),
+        (f"ff-{TRACE}-{SPAN}-01", ""),
+        (f"00-{'0' * 32}-{SPAN}-01", ""),
+        (f"00-{TRACE}-{'0' * 16}-01", ""),
+        (f"00-{TRACE[:-1]}-{SPAN}-01", ""),
+        (f"00-{TRACE}-{SPAN}-01\n", HEADER),
+        ("", ""),
+        ("x" * 100_000, ""),
+        (None, ""),
+        (17, ""),
+        ({"00": TRACE}, ""),
+    ],
+)
+def test_a_header_is_kept_if_it_is_one(sent, kept):
+    assert tracing.well_formed(sent) == kept
+
+
+def test_without_an_endpoint_what_came_is_passed_on_as_it_is():
+    with tracing.running("web"):
+        assert not tracing.is_on()
+        with tracing.request("chat.send", HEADER) as span:
+            assert tracing.current() == HEADER
+            child = tracing.begin("run", span.header)
+            assert child.header == HEADER
+            child.end()
+        assert tracing.current() == ""
+        with tracing.request("chat.send", "nonsense"):
+            assert tracing.current() == ""
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "true"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"},
+    ],
+)
+def test_spans_are_made_only_where_they_are_asked_for(monkeypatch, environment):
+    for name in (*tracing.ENDPOINTS, "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with tracing.running("web"):
+        assert not tracing.is_on()
+
+
+def test_an_endpoint_without_the_packages_is_told_in_the_log(monkeypatch, caplog):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setitem(__import__("sys").modules, "clawsite.infra.otel", None)
+    with tracing.running("web"):
+        assert not tracing.is_on()
+    assert "clawsite[otel]" in caplog.text
+
+
+def test_what_is_logged_inside_a_trace_names_it():
+    stream = io.StringIO()
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    try:
+        logs.configure("test", stream=stream)
+        with tracing.request("chat.send", HEADER):
+            logging.getLogger("clawsite.test").warning("something happened")
+        logging.getLogger("clawsite.test").warning("something else happened")
+    finally:
+        root.handlers[:], level = before[0], before[1]
+        root.setLevel(level)
+    inside, outside = stream.getvalue().splitlines()
+    assert inside.endswith(f"trace={TRACE}")
+    assert "trace=" not in outside

@@ -1,0 +1,51 @@
+"""The page about the REST API: public to read, to be tried by whoever is signed in, under the strict policy."""
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Page, expect
+
+from clawsite.accounts.models import User
+from sessions_app.models import Session
+from tests.conftest import PASSWORD
+from tests.web.axe import look
+
+
+def test_everybody_may_read_it_and_nobody_without_an_account_can_try_it(page: Page, site: str, database: None) -> None:
+    page.goto(f"{site}/api/docs")
+    expect(page.get_by_role("heading", name="REST API")).to_be_visible()
+    page.locator("#listSessions > summary").click()
+    expect(page.locator("#listSessions")).to_contain_text("last used first")
+    expect(page.get_by_role("link", name="Sign in to try it")).to_be_visible()
+    expect(page.get_by_role("button", name="Send as you")).to_have_count(0)
+    faults: list[str] = []
+    look(page, "/api/docs", faults)
+    assert not faults, "\n".join(faults)
+
+
+def test_an_operation_is_tried_as_oneself(page: Page, site: str, user: User) -> None:
+    page.goto(f"{site}/sign-in/?next=/api/docs")
+    page.get_by_label("Username").fill(user.username)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    made = page.locator("#createSession")
+    made.locator("summary").click()
+    made.get_by_label("Body").fill('{"label": "from the page"}')
+    made.get_by_role("button", name="Send as you").click()
+    expect(made.get_by_role("status")).to_contain_text("201")
+    assert Session.objects.get(owner=user).label == "from the page"
+    listed = page.locator("#listSessions")
+    listed.locator("summary").click()
+    listed.get_by_label("limit").fill("1")
+    listed.get_by_role("button", name="Send as you").click()
+    expect(listed.get_by_label("Answer")).to_contain_text("from the page")
+    listed.get_by_label("limit").fill("0")
+    listed.get_by_role("button", name="Send as you").click()
+    expect(listed.get_by_role("status")).to_contain_text("400")
+    faults: list[str] = []
+    look(page, "/api/docs, signed in", faults)
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_it_is_only_read(client: Client, database: None, method: str) -> None:
+    assert client.generic(method, "/api/docs").status_code == 405

@@ -1,0 +1,135 @@
+"""Notifications of new questions: only for who asked for them and looks elsewhere, and with nothing of the command in them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from sessions_app.models import Session
+from tests.approvals import asked
+from tests.web.fake_gateway import FakeGateway
+from tests.web.screen import sign_in, until
+from tools_app.execution import approvals
+from tools_app.models import Approval
+
+pytestmark = pytest.mark.usefixtures("database", "patience")
+
+# The browser's own would show a window of the system; this one is remembered. Whether a page is looked at is for the test to say.
+STUB = """
+window.notices = [];
+window.isHidden = false;
+Object.defineProperty(document, "hidden", { get: () => window.isHidden });
+window.Notification = class extends EventTarget {
+  static permission = "granted";
+  static requestPermission = async () => "granted";
+  constructor(title, options) {
+    super();
+    window.notices.push({ title, ...options });
+    window.lastNotice = this;
+  }
+};
+"""
+SECRET = "s3cret-of-the-command"
+
+
+@pytest.fixture
+def ask(ada: User, session_of: Callable[..., Session], gateway: FakeGateway) -> Callable[..., Approval]:
+    """A new question, of which the gateway tells."""
+
+    def ask(*words: str, **more: Any) -> Approval:
+        question = asked(ada, session_of(ada), *words, created_at=clock.now(), **more)
+        if gateway.socket:
+            gateway.deliver({"type": "event", "event": "exec.approval.requested", "payload": {"id": str(question.pk)}})
+        return question
+
+    return ask
+
+
+@pytest.fixture
+def queue(page: Page, site: str, gateway: FakeGateway, person: Callable[..., User]) -> Callable[[], Page]:
+    def opened() -> Page:
+        page.context.grant_permissions(["notifications"], origin=site)
+        page.add_init_script(STUB)
+        sign_in(page, site, person("Approver", name="ben"))
+        page.goto(f"{site}/approvals/")
+        expect(page.locator("#queue-state")).to_contain_text("live")
+        return page
+
+    return opened
+
+
+def notices(page: Page) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = page.evaluate("window.notices")
+    return found
+
+
+def counted(page: Page, number: int) -> None:
+    """The page has heard of it."""
+    until(page, lambda: page.title().startswith(f"({number}) ") if number else not page.title().startswith("("))
+
+
+def test_who_looks_elsewhere_is_told_who_asks_and_not_what(
+    queue: Callable[[], Page], site: str, ask: Callable[..., Approval]
+) -> None:
+    ask()
+    page = queue()
+    counted(page, 1)
+    expect(page.locator("#notify")).to_have_attribute("aria-pressed", "false")
+    page.locator("#notify").click()
+    expect(page.locator("#notify")).to_have_attribute("aria-pressed", "true")
+    ask()
+    counted(page, 2)
+    assert notices(page) == [], "who looks at the page sees it there"
+    page.evaluate("window.isHidden = true")
+    question = ask(f"curl -H 'Authorization: {SECRET}' https://example.com", why=SECRET)
+    until(page, lambda: bool(notices(page)))
+    assert notices(page) == [{"title": "Agent main asks about a command", "body": "for ada", "tag": f"approval-{question.pk}"}]
+    page.evaluate("window.lastNotice.dispatchEvent(new Event('click'))")
+    page.wait_for_url(f"{site}/approvals/{question.pk}/")
+
+
+def test_what_is_left_after_an_answer_is_not_new_and_what_came_meanwhile_is(
+    queue: Callable[[], Page], ask: Callable[..., Approval], gateway: FakeGateway, person: Callable[..., User]
+) -> None:
+    page = queue()
+    page.locator("#notify").click()
+    page.evaluate("window.isHidden = true")
+    cleo = person("Approver", name="cleo")
+    questions = [ask() for _ in range(3)]
+    counted(page, 3)
+    told = len(notices(page))  # several that come at once are one
+    assert told >= 1
+    approvals.resolve(questions[2].pk, by=cleo, decision="deny")
+    gateway.deliver({"type": "event", "event": "exec.approval.resolved", "payload": {"id": str(questions[2].pk)}})
+    counted(page, 2)
+    assert len(notices(page)) == told
+    for question in questions[:2]:
+        approvals.resolve(question.pk, by=cleo, decision="deny")
+    last = ask()
+    counted(page, 1)
+    until(page, lambda: len(notices(page)) == told + 1)
+    assert notices(page)[-1]["tag"] == f"approval-{last.pk}"
+
+
+def test_who_did_not_ask_for_them_gets_none(queue: Callable[[], Page], ask: Callable[..., Approval]) -> None:
+    page = queue()
+    page.evaluate("window.isHidden = true")
+    ask()
+    counted(page, 1)
+    page.locator("#notify").click()
+    page.locator("#notify").click()
+    ask()
+    counted(page, 2)
+    assert notices(page) == []
+
+
+def test_what_the_page_asks_for_has_nothing_of_the_command_either(
+    queue: Callable[[], Page], ask: Callable[..., Approval], site: str
+) -> None:
+    question = ask(f"echo {SECRET}", why=SECRET)
+    told = queue().context.request.get(f"{site}/approvals/count/").json()
+    newest = {"id": str(question.pk), "agent": "main", "person": "ada", "askedAt": clock.to_ms(question.created_at)}
+    assert told == {"count": 1, "newest": newest}

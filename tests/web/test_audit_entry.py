@@ -1,0 +1,53 @@
+"""An operator looks for the audit log: it is in the menu of the admin, in sight, and says how to come to read it."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from clawsite.accounts.models import User
+from tests.web import axe
+from tests.web.furnished import SIZES
+from tests.web.screen import sign_in
+
+IN_SIGHT = """(link) => {
+  const [mine, menu] = [link, link.closest(".admin-groups")].map((each) => each.getBoundingClientRect());
+  return mine.top >= menu.top && mine.bottom <= menu.bottom + 1;
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_operator_is_led_to_the_group_that_reads_the_audit_log(
+    browser: Browser, site: str, person: Callable[..., User], size: str
+) -> None:
+    olga = person("Operator", "Approver", name="olga")
+    olga.is_staff = True
+    olga.save()
+    context = browser.new_context(**SIZES[size])
+    page = context.new_page()
+    sign_in(page, site, olga)
+    page.goto(f"{site}/admin/")
+    if size == "phone":
+        page.locator("[popovertarget=admin-nav]:visible").click()
+    page.get_by_role("link", name="Audit log").click()
+    expect(page.get_by_role("heading", name="You may not read it yet")).to_be_visible()
+    faults: list[str] = []
+    axe.look(page, f"the way to the audit log on a {size}", faults)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("link", name="Open my account in the admin").click()
+    expect(page.get_by_label("Auditor")).not_to_be_checked()
+    context.close()
+    assert faults == []
+
+
+def test_the_menu_shows_where_one_is_however_long_it_is(browser: Browser, site: str, person: Callable[..., User]) -> None:
+    dora = person("Operator", "Auditor", name="dora")
+    dora.is_staff = True
+    dora.save()
+    context = browser.new_context(viewport={"width": 1280, "height": 600})
+    page = context.new_page()
+    sign_in(page, site, dora)
+    page.goto(f"{site}/admin/infra/auditentry/")
+    expect(page.get_by_role("link", name="Audit log").first).to_be_visible()
+    assert page.locator("#admin-nav [aria-current=page]").evaluate(IN_SIGHT)
+    context.close()
