@@ -9,20 +9,17 @@ list, page        1,000 open questions: `exec.approval.list` of the oldest 100, 
 Exit code 1: a promise was not kept.
 """
 
-import argparse
 import asyncio
 import datetime as dt
 import json
-import os
 import sys
 import time
 import uuid
-from pathlib import Path
 from typing import Any
 
 from bench.gateway.figures import Result, milliseconds
 from bench.installation import Installation
-from bench.report import aligned
+from bench.round_table import command
 from bench.rows import running, until, with_rows
 
 PROMISES = {"click → started": ("p50", 100.0), "list of 1,000": ("p95", 200.0), "page of 1,000": ("p95", 200.0)}
@@ -87,7 +84,7 @@ async def looks(installation: Installation, user: Any, token: str) -> Result:
             began = time.perf_counter()
             found = await client.request("exec.approval.list", {"limit": 100})
             lists.append(time.perf_counter() - began)
-            assert len(found["approvals"]) == 100
+            assert len(found) == 100
             began = time.perf_counter()
             page = await browser.get("/approvals/")
             pages.append(time.perf_counter() - began)
@@ -111,46 +108,8 @@ def measure(database: str, rounds: int) -> Result:
         with running(installation):
             found = asyncio.run(clicks(installation, user, token, rounds))
             found |= asyncio.run(looks(installation, user, token))
-    return found | {"load_average": round(os.getloadavg()[0], 2)}
-
-
-def table(result: Result) -> str:
-    lines = [("what, ms", "p50", "p95", "max", "promise")]
-    for name, figures in result.items():
-        if isinstance(figures, dict):
-            verdict = (
-                f"{PROMISES[name][0]} ≤ {PROMISES[name][1]:g}: {'pass' if kept(name, figures) else 'FAIL'}"
-                if name in PROMISES
-                else ""
-            )
-            lines.append((name, f"{figures['p50']:g}", f"{figures['p95']:g}", f"{figures['max']:g}", verdict))
-    return aligned(lines) + f"\nload average {result['load_average']}, {os.cpu_count()} cores"
-
-
-def promised(name: str, figures: Any) -> str:
-    which, limit = PROMISES[name]
-    return f"{which} ≤ {limit:g}: {'pass' if kept(name, figures) else 'FAIL'}"
-
-
-def kept(name: str, figures: Any) -> bool:
-    which, limit = PROMISES[name]
-    return bool(figures[which] <= limit)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="bench.approvals_bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
-    given = parser.parse_args()
-    result = measure(given.database, given.rounds)
-    print(table(result))
-    if given.out:
-        given.out.write_text(json.dumps(result, indent=1))
-    return int(not all(kept(name, result[name]) for name in PROMISES))
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("bench.approvals_bench", __doc__, measure, PROMISES))

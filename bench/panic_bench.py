@@ -10,22 +10,19 @@ claim           one claim among 50 queued sessions with the look for stops, and 
 Exit code 1: a stop took longer than 2 s.
 """
 
-import argparse
 import asyncio
-import json
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from bench.gateway.figures import Result, milliseconds
 from bench.installation import Installation
-from bench.report import aligned
+from bench.round_table import command
 from bench.rows import running, until, with_rows
 
-LIMIT_MS = 2000.0
+STOPS = ("panic.stop", "claw panic")
+PROMISES = {f"{stop}: {what}": ("max", 2000.0) for stop in STOPS for what in ("command gone", "confirmed")}
 QUEUED = 50
 CLAIMS = 500
 
@@ -117,32 +114,8 @@ def measure(database: str, rounds: int) -> Result:
         found = claims()
         with napping(installation.home) as naps, running(installation):
             found |= asyncio.run(stops(installation, naps, rounds))
-    return found | {"load_average": round(os.getloadavg()[0], 2)}
-
-
-def table(result: Result) -> str:
-    lines = [("what, ms", "p50", "p95", "max", "promise (max)")]
-    for name, figures in result.items():
-        if isinstance(figures, dict):
-            verdict = "" if name.startswith("claim") else f"≤ {LIMIT_MS:g}: {'pass' if figures['max'] <= LIMIT_MS else 'FAIL'}"
-            lines.append((name, f"{figures['p50']:g}", f"{figures['p95']:g}", f"{figures['max']:g}", verdict))
-    return aligned(lines) + f"\nload average {result['load_average']}, {os.cpu_count()} cores"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="bench.panic_bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
-    given = parser.parse_args()
-    result = measure(given.database, given.rounds)
-    print(table(result))
-    if given.out:
-        given.out.write_text(json.dumps(result, indent=1))
-    return int(any(figures["max"] > LIMIT_MS for name, figures in result.items() if " panic" in name or "panic." in name))
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("bench.panic_bench", __doc__, measure, PROMISES))

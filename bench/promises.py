@@ -32,7 +32,8 @@ class Promise:
         return figure >= self.limit if self.at_least else figure <= self.limit
 
 
-ONE, FIFTY, WATCHED = "one_session", "sessions_50", "clients_300"
+ONE, FIFTY, HUNDRED, WATCHED = "one_session", "sessions_50", "sessions_100", "clients_300"
+STREAMED, PLAIN, TEN_STREAMED, TEN_PLAIN = "stream_sequential", "plain_sequential", "stream_concurrency_10", "plain_concurrency_10"
 
 PROMISES = (
     Promise("policy", ("evaluate", "p99"), "tool policy, 60 tools × 9 layers, 500 rows: p99", "ms", 2),
@@ -52,12 +53,29 @@ PROMISES = (
     Promise("throughput", (FIFTY, "runs_per_s"), "runs per second, 50 sessions", "1/s", 100, at_least=True, openclaw=3.15),
     Promise("throughput", (FIFTY, "errors"), "… that failed", "", 0, exact=True, openclaw=0),
     Promise("throughput", (FIFTY, "runs_without_whole_text"), "… without their whole text", "", 0, exact=True, openclaw=0),
+    Promise("throughput", (HUNDRED, "runs_per_s"), "runs per second, 100 sessions", "1/s", at_least=True, openclaw=3.2),
+    Promise("throughput", (HUNDRED, "total_ms", "p50"), "… how long a run takes, p50", "ms", openclaw=16_162),
+    Promise("throughput", (HUNDRED, "total_ms", "p95"), "… p95", "ms", openclaw=30_850),
+    Promise("throughput", (HUNDRED, "errors"), "… that failed", "", 0, exact=True, openclaw=0),
+    Promise("throughput", (HUNDRED, "runs_without_whole_text"), "… without their whole text", "", 0, exact=True, openclaw=0),
     Promise("fanout", (WATCHED, "agent", "token_lag_ms", "p95"), "300 watchers: lag of every token, p95", "ms", 40),
     Promise("fanout", (WATCHED, "agent", "lag_ms", "p95"), "… newest token of each agent event, p95", "ms"),
     # The one that compares with OpenClaw's figure, which was taken from its chat events.
     Promise("fanout", (WATCHED, "chat", "lag_ms", "p95"), "… newest token of each chat event, p95", "ms", openclaw=47.6),
     Promise("fanout", (WATCHED, "events_lost"), "… events lost", "", 0, exact=True, openclaw=0),
     Promise("fanout", (WATCHED, "seq_gaps"), "… gaps in a connection's numbers", "", 0, exact=True, openclaw=0),
+    Promise("idle", ("kb_per_socket",), "1,000 idle sockets: memory of each (PSS)", "KB", 40),
+    Promise("storm", ("back_ms", "p95"), "1,000 clients cut off at once: back and following, p95", "ms"),
+    Promise("storm", ("clients_missing_events",), "… clients that miss an event", "", 0, exact=True),
+    Promise("storm", ("storm", "token_lag_ms", "p95"), "… another watcher's lag meanwhile, p95", "ms"),
+    Promise("storm", ("storm", "events_lost"), "… events it lost", "", 0, exact=True),
+    Promise("storm", ("storm", "seq_gaps"), "… gaps in its numbers", "", 0, exact=True),
+    Promise("http", (STREAMED, "req_to_llm_ms", "p50"), "/v1, streamed: request → model call", "ms", 20, openclaw=453),
+    Promise("http", (PLAIN, "req_to_llm_ms", "p50"), "/v1, plain: request → model call", "ms", 20, openclaw=453),
+    Promise("http", (TEN_STREAMED, "req_per_s"), "/v1, streamed, 10 at a time", "1/s", 60, at_least=True, openclaw=1.84),
+    Promise("http", (TEN_PLAIN, "req_per_s"), "/v1, plain, 10 at a time", "1/s", 60, at_least=True, openclaw=1.61),
+    Promise("http", (TEN_STREAMED, "errors"), "… that failed, streamed", "", 0, exact=True),
+    Promise("http", (TEN_PLAIN, "errors"), "… that failed, plain", "", 0, exact=True),
     Promise("methods", ("sessions.list_10000", "limit_50", "p50"), "sessions.list, 50 of 10,000", "ms", 10, openclaw=9.1),
     Promise("methods", ("sessions.list_10000", "search_limit_50", "p50"), "… with a search", "ms", 30, openclaw=93),
     Promise("methods", ("chat.history_limit_1000", "p50"), "chat.history of 1,000 messages", "ms", 60, openclaw=78),

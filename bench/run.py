@@ -1,12 +1,12 @@
 """Measures Clawsite against its promises: one command, a throw-away installation, a table and a JSON file.
 
-    python -m bench.run                                   every suite, SQLite, medians of 3 (about 5 minutes)
+    python -m bench.run                                   every suite, SQLite, medians of 3 (about 9 minutes)
     python -m bench.run overhead throughput --repeat 5    some of them
     python -m bench.run --database postgres               two web and two worker processes on PostgreSQL and Redis
     python -m bench.run --out results.json                where the full result goes
 
-First what the machine does without us, then the suites. Exit code 1 when a promise is not kept. Other suites (http, faults,
-crash, approval) and other gateways: python -m bench.gateway --help. Queues: python -m bench.queue_bench --help.
+First what the machine does without us, then the suites. Exit code 1 when a promise is not kept. Other suites (faults, crash,
+approval) and other gateways: python -m bench.gateway --help. Queues: python -m bench.queue_bench --help.
 Pages in a browser: python -m bench.browser --help. The tool policy: python -m bench.policy_bench --help.
 """
 
@@ -35,8 +35,11 @@ LEVELS: dict[str, list[int] | None] = {
     "coldstart": None,
     "connect": None,
     "overhead": None,
-    "throughput": [1, 50],
+    "throughput": [1, 50, 100],
     "fanout": [1, 300],
+    "idle": None,
+    "storm": None,
+    "http": None,
     "methods": [10, 10_000],
 }
 RUN_HERE = {"policy": policy_bench.suite, **SUITES}

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from bench.installation import PROJECT
 from bench.screenshots import stage
-from bench.screenshots.stage import KEY, Scene
+from bench.screenshots.stage import ASKING, KEY, Scene
 from bench.site import Site, running_browser, running_site
 
 WIDE, LOW, TALL, LONG, PHONE = (1440, 900), (1440, 480), (1440, 1320), (1280, 1110), (390, 844)
@@ -93,6 +93,18 @@ def folds(page: Page) -> None:
     page.locator("#summary").evaluate("part => window.scrollTo(0, part.offsetTop - 80)")
 
 
+def questions(page: Page) -> None:
+    expect(page.locator("#queue-state")).to_contain_text("live")
+    expect(page.locator(".question").first.get_by_role("button", name="Approve once")).to_be_enabled()
+
+
+def asking(page: Page) -> None:
+    expect(page.locator("#connection")).to_have_text("Connected")
+    page.locator(".in-chat .command").scroll_into_view_if_needed()
+    expect(page.locator(".in-chat").get_by_role("button", name="Approve once")).to_be_enabled()
+    page.evaluate("document.activeElement.blur()")
+
+
 def draft(page: Page) -> None:
     page.get_by_label("Deny").fill("edit\ngroup:runtime")
     page.get_by_label("Also allow").fill("web_search")
@@ -120,6 +132,8 @@ PICTURES: dict[str, Picture] = {
     "policies-draft": Picture(at(f"{ASKED}&scope=agent&for_agent=helpdesk"), draft, size=TALL),
     "policy-call": Picture(lambda scene: f"/policies/calls/{scene.refused_call}/", size=LONG),
     "policy-history": Picture(at("/policies/history/"), size=LONG),
+    "approvals": Picture(at("/approvals/"), questions, size=(1280, 960)),
+    "approval-in-chat": Picture(at(f"/#{ASKING}"), asking, size=(1280, 960)),
     "account": Picture(at("/account/"), tokens, size=(1280, 760)),
     "sign-in": Picture(at("/sign-in/"), only="main", signed_in=False, size=(960, 640)),
 }
@@ -153,6 +167,9 @@ OTHERS: dict[str, Picture] = {
     "policy-test-new": Picture(at("/policies/tests/new/")),
     "policy-version": Picture(at("/policies/history/3/")),
     "admin-policy": Picture(at("/admin/tools_app/toolpolicy/add/")),
+    "approvals-dark": Picture(at("/approvals/"), questions, size=(1280, 960), dark=True),
+    "approvals-phone": Picture(at("/approvals/"), questions, size=PHONE),
+    "approval-in-chat-phone": Picture(at(f"/#{ASKING}"), asking, size=PHONE),
     "account-dark": Picture(at("/account/"), dark=True),
     "account-phone": Picture(at("/account/"), size=PHONE),
     "sign-in-dark": Picture(at("/sign-in/"), signed_in=False, size=(960, 640), dark=True),

@@ -17,6 +17,7 @@ from bench.site import Site, until
 PAST_DAYS = 29
 MAIN, HELPDESK, ANALYST = "main", "helpdesk", "analyst"
 KEY = "agent:main:outages"
+ASKING = "agent:main:space"  # a command waits there for somebody's yes
 PAST = "help"  # where the runs of past days belong
 
 
@@ -54,6 +55,7 @@ def prepare(site: Site) -> Scene:
     _tokens(ada)
     told.ask(ada, "agent:analyst:interviews", story.SLOW)  # still being answered while the pictures are taken
     until(lambda: told.status("agent:analyst:interviews") == "running", "the slow run to start")
+    _questions(told, ada, bruno)
     board = told.runs["agent:helpdesk:board"]
     return Scene(ada, board, told.runs["agent:helpdesk:refunds"], _refused_call(board))
 
@@ -108,6 +110,21 @@ class _Told:
         from sessions_app.models import Run
 
         until(lambda: not Run.objects.filter(status__in=Run.UNFINISHED).exists(), "all answers")
+
+
+def _questions(told: _Told, ada: Any, bruno: Any) -> None:
+    """Commands that wait for people, the older one first."""
+    from clawsite.infra import clock
+    from tools_app.execution.rules import let_ask
+    from tools_app.models import Approval
+
+    let_ask(MAIN, ada)
+    for user, key, question in ((bruno, "agent:main:shop", story.CHANGED), (ada, ASKING, story.SPACE)):
+        told.ask(user, key, question)
+        until(lambda key=key: told.status(key) == "waiting", "its question")
+    for asked, minutes in zip(Approval.objects.order_by("created_at"), (12, 3), strict=True):
+        by = dt.timedelta(minutes=minutes)
+        Approval.objects.filter(pk=asked.pk).update(created_at=clock.now() - by, expires_at=asked.expires_at - by)
 
 
 def _agents() -> None:

@@ -69,6 +69,9 @@ then, here is the text:
 > In October six outages lasted 162 minutes and lost 1,023 orders, 923 of them at the checkout. Its connection pool will grow.
 """
 
+CHANGED = "What has changed in the shop since yesterday?"
+SPACE = "My workspace is nearly full. Can you make room?"
+
 SLOW = "Go through all interviews and list what people asked for."
 SLOW_ANSWER = "So far I have read nine of twenty-four interviews. Seven people asked for invoices as PDF. " * 30
 
@@ -90,6 +93,14 @@ STORY: dict[str, Reply] = {
         calls("write", path="notes/october.md", content="# October\n\nSix outages, 162 minutes, 1,023 orders lost.\n"),
         says(NOTES_REFUSED),
         pace=0.05,
+    ),
+    CHANGED: reply(
+        says("I look at the commits first and keep the list in `changes.txt`, so that you can pass it on.")
+        + calls("exec", command="git log --oneline --since=yesterday && git diff --stat HEAD~5 > changes.txt")
+    ),
+    SPACE: reply(
+        says("`build/` can be made again at any time. I measure what is there, then remove it.")
+        + calls("exec", command="du -sh * | sort -h && rm -rf build/")
     ),
     SLOW: reply(says(SLOW_ANSWER), pace=0.25),
     "Draft the release notes for 4.2": reply(

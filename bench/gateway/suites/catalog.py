@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.gateway.figures import Result
 from bench.gateway.options import Options
-from bench.gateway.suites import faults, http, load, methods, restarts, starting
+from bench.gateway.suites import crowds, faults, http, load, methods, restarts, starting
 
 Suite = Callable[[Options], Coroutine[Any, Any, Result]]
 
@@ -15,6 +15,8 @@ SUITES: dict[str, Suite] = {
     "overhead": load.overhead,
     "throughput": load.throughput,
     "fanout": load.fanout,
+    "idle": crowds.idle,
+    "storm": crowds.storm,
     "methods": methods.methods,
     "http": http.http,
     "faults": faults.faults,
