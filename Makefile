@@ -73,8 +73,8 @@ messages: setup-dev ## renew and compile the translations, after a string was ad
 bench: setup-bench ## measure, and compare with the promises
 	$(PY) -m bench
 
-soak: setup-dev ## hundreds of fault rounds on each database, and 20,000 lines at the exec gate (an hour or so)
-	CLAWSITE_FUZZ_LINES=20000 $(PY) -m pytest -s tests/fuzz
+soak: setup-dev ## hundreds of fault rounds on each database, 20,000 lines at the exec gate and 20,000 talks with the gateway, 10,000 REST requests, 8,000 bodies for /v1 and webhooks (an hour or so)
+	CLAWSITE_FUZZ_SEED=0 CLAWSITE_FUZZ_LINES=20000 CLAWSITE_FUZZ_FRAMES=20000 CLAWSITE_REST_EXAMPLES=400 CLAWSITE_V1_EXAMPLES=1000 $(PY) -m pytest -s tests/fuzz
 	CLAWSITE_FAULT_ROUNDS=300 $(PY) -m pytest tests/faults
 	CLAWSITE_FAULT_ROUNDS=300 CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest tests/faults
 
