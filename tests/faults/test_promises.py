@@ -48,7 +48,8 @@ async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, 
     running = stack(workers=0)
     session, token = session_of(user), running.api_token(user)
     web = psutil.Process(running.webs[0].pid)
-    httpx.get(f"{running.url}/api/sessions")  # REST is loaded a second after the start, 14 MB, or with its first request
+    async with httpx.AsyncClient() as client:
+        await client.get(f"{running.url}/api/sessions")  # loads REST, 14 MB, which would load a second after the start otherwise
     reader = Ear(Watched("reads", session.key, user.pk, 0))
     line = await Line.open(running.ws_url(), token, hear=reader.hear)
     await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, at_answer=reader.begin)
