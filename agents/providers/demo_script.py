@@ -10,6 +10,7 @@ from typing import Any
 
 from agents.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from agents.providers.demo_words import Words, words_for
+from tools_app.envelopes import without_outside
 
 # Of a suffix only Latin letters: in "notes.txt里的" the name ends where the Chinese begins.
 PATH = r"[\"'`“「]?(?P<path>[\w./-]*\w\.[A-Za-z0-9]{1,8})[\"'`”」]?"
@@ -86,7 +87,7 @@ def next_turn(messages: Sequence[Message], tools: Sequence[str]) -> Turn:
     if results:
         told = "\n\n".join(_tell(result, arguments.get(result.call_id, {}), words) for result in results)
         return Turn(words.thought_result.format(tool=results[-1].name), told)
-    tool, wanted = understand(asked)
+    tool, wanted = understand(without_outside(asked))  # what stands in an envelope is material, also for the smallest of models
     if brought and not tool:
         return Turn(words.thought_attached, words.attached.format(names=brought))
     if not tool:

@@ -76,16 +76,24 @@ async def _explain_long_wait(client: Client, session_key: str, run_id: str, prin
     await asyncio.sleep(LONG_WAIT)
     try:
         active = (await client.request("chat.history", {"sessionKey": session_key, "limit": 1}))["activeRun"]
+        health = await client.request("health") if active is None else {}
     except (GatewayError, ConnectionLost, TimeoutError, Unreachable):
         return  # whoever follows the run says what is wrong
     if active and active["runId"] == run_id:
         return  # it has begun in this very moment
-    printer.note(f"· queued; {_what_is_before_it(active)}")
+    waits_for = _what_is_before_it(active) if active else _what_holds_it(health.get("stopped", []), session_key)
+    printer.note(f"· queued; {waits_for}")
 
 
-def _what_is_before_it(active: dict[str, Any] | None) -> str:
-    if active is None:
-        return "no worker has taken it yet (claw status)"
+def _what_holds_it(stops: list[dict[str, Any]], session_key: str) -> str:
+    for stop in stops:
+        if stop["scope"] == "all" or session_key.startswith(f"agent:{stop['subject']}:"):
+            what = "everything" if stop["scope"] == "all" else f"agent {stop['subject']}"
+            return f"{what} is stopped by {stop['by']}: {stop['reason']} (claw panic --list)"
+    return "no worker has taken it yet (claw status)"
+
+
+def _what_is_before_it(active: dict[str, Any]) -> str:
     match active["waitingFor"]:
         case None:
             return "the run before it in this session is still at work"

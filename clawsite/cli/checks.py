@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from clawsite.cli import address, endpoint, prepared, trouble
 from clawsite.cli.command import CommandFailed, load_django
 from clawsite.client import Connection, Endpoint, GatewayError, Unreachable
+from clawsite.infra import environment
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -88,8 +89,13 @@ def check_debug(settings: ModuleType) -> Finding:
 
 
 def check_origins(settings: ModuleType) -> Finding:
+    """Of this shell's settings. A server that was started with others has others, and its port betrays it."""
     origins = settings.ALLOWED_ORIGINS
     text = ", ".join(origins)
+    listening = urlsplit(address.noted(settings.HOME) or "").port
+    if listening and environment.allowed_origins(settings.HOST, listening) != origins:
+        todo = f"Run this with the variables of the server, such as CLAWSITE_PORT={listening}, to check its own."
+        return Finding("origins", "warn", f"{text}: of this shell; the server listens at port {listening}", todo)
     open_to_others = settings.HOST not in ("127.0.0.1", "::1", "localhost")
     plain = [origin for origin in origins if origin.startswith("http://") and not _is_local(origin)]
     if len({origin.split(":")[0] for origin in origins}) > 1:

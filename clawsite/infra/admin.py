@@ -9,7 +9,9 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import NoReverseMatch, URLPattern, path
+from django.utils.formats import date_format
 from django.utils.html import format_html
+from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra import acting, audit, audit_export, clock, db
@@ -44,7 +46,7 @@ def _short(value: Any) -> str:
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
-    list_display = ["id", "at", "what", "who", "about", "session_link", "run_link", "in_short"]
+    list_display = ["id", "when", "what", "who", "about", "session_link", "run_link", "in_short"]
     list_filter = [ActionFilter, "actor_kind"]
     # Whole words: a piece of one would be looked for in every row, and this table is long.
     search_fields = ["actor_name__exact", "actor_id__exact", "subject_id__exact", "session__exact", "run__exact"]
@@ -54,11 +56,16 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     actions = None
     list_before_template = "admin/infra/auditentry/_export.html"
     fieldsets = [
-        (None, {"fields": [("at", "what"), ("who", "actor_kind", "actor_id"), ("subject_kind", "subject_id", "about")]}),
+        (None, {"fields": [("when", "what"), ("who", "actor_kind", "actor_id"), ("subject_kind", "subject_id", "about")]}),
         (_("Where"), {"fields": [("session_link", "run_link")]}),
         (_("Details"), {"fields": ["details_shown"]}),
         (_("Proof"), {"fields": ["digest", "position", "previous", "hash"]}),
     ]
+
+    @admin.display(description=_("time"), ordering="at")
+    def when(self, entry: AuditEntry) -> str:
+        """To the second, unlike other times in the admin: what came first is often the question."""
+        return date_format(localtime(entry.at), "Y-m-d H:i:s")
 
     @admin.display(description=_("action"), ordering="action")
     def what(self, entry: AuditEntry) -> str:

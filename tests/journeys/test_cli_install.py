@@ -173,6 +173,21 @@ def test_doctor_looks_at_the_settings(prepared, name, level, settings) -> None:
     assert found[name]["level"] == level, found[name]
 
 
+@pytest.mark.parametrize(
+    ("settings", "level"),
+    [({}, "warn"), ({"CLAWSITE_PORT": "9123"}, "ok"), ({"CLAWSITE_ORIGINS": "https://a.example.com"}, "ok")],
+)
+def test_doctor_says_when_the_server_has_another_port_than_this_shell(prepared, settings, level) -> None:
+    note = Path(prepared["CLAWSITE_HOME"], "address")
+    note.write_text("ws://127.0.0.1:9123/ws\n")
+    try:
+        _, found = findings({**prepared, **settings})
+    finally:
+        note.unlink()
+    assert found["origins"]["level"] == level, found["origins"]
+    assert ("CLAWSITE_PORT=9123" in found["origins"]["todo"]) == (level == "warn")
+
+
 def test_a_database_that_is_none_is_named_with_what_to_do(env) -> None:
     home = Path(env["CLAWSITE_HOME"])
     home.mkdir(mode=0o700)

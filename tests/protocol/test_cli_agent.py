@@ -41,6 +41,15 @@ def a_stop(user: Any, session: Any, workspace: Any) -> None:
     queue.park(claimed, "frozen")
 
 
+def a_stop_of_everything(user: Any, session: Any, workspace: Any) -> None:
+    freezes.freeze("all", reason="it deletes files", by=None, by_name="host")
+
+
+def a_stop_of_its_agent(user: Any, session: Any, workspace: Any) -> None:
+    freezes.freeze("agent", "other", reason="not this one", by=None, by_name="host")
+    freezes.freeze("agent", "main", reason="it deletes files", by=None, by_name="host")
+
+
 @pytest.mark.parametrize(
     ("before", "words"),
     [
@@ -48,6 +57,8 @@ def a_stop(user: Any, session: Any, workspace: Any) -> None:
         (a_question, "a command of the run before it in this session waits for an approval (claw approvals list)"),
         (work, "the run before it in this session is still at work"),
         (a_stop, "the run before it in this session was stopped and waits to be resumed (claw panic --list)"),
+        (a_stop_of_everything, "everything is stopped by host: it deletes files (claw panic --list)"),
+        (a_stop_of_its_agent, "agent main is stopped by host: it deletes files (claw panic --list)"),
     ],
 )
 async def test_a_message_that_has_to_wait_says_what_for(
