@@ -101,16 +101,25 @@ def _directory() -> Path:
     return directory
 
 
+def check_room(user: User) -> None:
+    """Before bytes are written, and again before they get a row."""
+    if Attachment.objects.filter(owner=user, session=None).count() >= MOST_UNSENT:
+        raise TooMany(
+            _("%d of your files have not been sent yet; send some, or wait until they are deleted after a day") % MOST_UNSENT
+        )
+
+
+def is_known(user: User, content: bytes) -> bool:
+    return Attachment.objects.filter(owner=user, sha256=hashlib.sha256(content).hexdigest()).exists()
+
+
 @transaction.atomic
 def register(user: User, stored: Stored, *, again: bool = False) -> Attachment:
     """The row of stored bytes. `again` finds the one of an earlier attempt to send the same file."""
     facts = {"owner": user, "name": stored.name, "sha256": stored.sha256}
     if again and (known := Attachment.objects.filter(**facts).order_by("created_at").first()):
         return known
-    if Attachment.objects.filter(owner=user, session=None).count() >= MOST_UNSENT:
-        raise TooMany(
-            _("%d of your files have not been sent yet; send some, or wait until they are deleted after a day") % MOST_UNSENT
-        )
+    check_room(user)
     return Attachment.objects.create(**facts, mime_type=stored.mime_type, is_image=stored.is_image, size=stored.size)
 
 

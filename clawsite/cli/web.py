@@ -84,11 +84,13 @@ def _listener(host: str, port: int, descriptor: int | None) -> socket.socket:
 def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleType, ready_fd: int | None) -> None:
     import uvicorn
 
+    from clawsite.cli.sockets import SmallUntilLetIn
+
     _give_up_on_unread(listener)
     config = uvicorn.Config(
         application,
         loop="uvloop",
-        ws="websockets-sansio",
+        ws=SmallUntilLetIn,
         ws_max_size=LARGEST_FRAME,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PONG_SECONDS,

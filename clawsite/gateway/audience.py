@@ -105,6 +105,10 @@ class Audience:
         others = (c for c in self._followers.get(session_id, ()) if c.user_pk not in users)
         return chosen + [connection for connection in others if connection.authority.may_read and connection.authority.sees_all]
 
+    def may_see(self, connection: Connection, session_id: str) -> bool:
+        """Somebody else's session."""
+        return connection.user_pk in self._members.get(session_id, ()) or connection.authority.sees_all
+
     def of_person(self, user: int, session_id: str, owner: int, key: str) -> list[Connection]:
         """The connections of one user that want to hear about a session."""
         return [

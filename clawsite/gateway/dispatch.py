@@ -110,7 +110,7 @@ class Dispatcher:
                     del self._last_of[order]
         if isinstance(result, Followed):
             await self._succeed(request, result.first)
-            _keep(self._following, self._follow(request, result))
+            _keep(self._following, self._follow(request.answered(), result))
         else:
             await self._succeed(request, result)
 

@@ -1,6 +1,6 @@
 """What the hub reads from rows: who may see what, what was missed, and what the bus failed to tell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -123,8 +123,18 @@ class Heads(Protocol):
     def head_of(self, session_id: str) -> int | None: ...
 
 
-async def replay(rows: Rows, hub: Heads, connection: Connection, session_id: str, name: SessionName, cursor: int) -> None:
+async def replay(
+    rows: Rows,
+    hub: Heads,
+    connection: Connection,
+    session_id: str,
+    name: SessionName,
+    cursor: int,
+    may_see: Callable[[], bool] = lambda: True,
+) -> None:
     """Send one connection what it missed, as events, and let it go on with the live ones: each once, in order.
+
+    It may take long, since a client reads as slowly as it likes: before each further page `may_see` is asked whether it still may.
 
     The caller has put the session into `connection.held`, so live events have been passing it by. It is let go in the same
     step in which rows and hub stand at the same place; from there on a floor keeps out what the rows were ahead by.
@@ -144,6 +154,9 @@ async def replay(rows: Rows, hub: Heads, connection: Connection, session_id: str
                 cursor = event["cursor"]
             if not more and cursor >= (hub.head_of(session_id) or 0):
                 connection.floors[session_id] = cursor
+                return
+            if not may_see():  # taken back meanwhile; who just got it and was not known yet comes back, and may
+                connection.line.close(Close.TRY_LATER, "what was missed is no longer shown to you")
                 return
     except Exception:  # live events behind what could not be read would be a silent gap
         connection.line.close(Close.TRY_LATER, "what was missed cannot be read now")

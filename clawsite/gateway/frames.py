@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from clawsite.infra.json_values import count_values
 from clawsite.infra.text import storable
+
+MOST_VALUES = (
+    50_000  # in a frame, as in a body of HTTP: text has no other limit than the frame's, but millions of lists stop everybody
+)
 
 PROTOCOLS = (1, 3, 4)  # 2 was never spoken by anybody
 NEWEST = PROTOCOLS[-1]
@@ -37,6 +42,10 @@ class Wire(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", strict=True, frozen=True)
 
 
+def _short_text(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) <= 128 else None
+
+
 class Request(Wire):
     """What a client sends. `idempotencyKey` beside `params` is protocol 1's place for it.
 
@@ -48,7 +57,11 @@ class Request(Wire):
     method: Text
     params: dict[str, Any] | None = None
     idempotency_key: Text | None = None
-    traceparent: Any = None
+    traceparent: Annotated[str | None, BeforeValidator(_short_text)] = None
+
+    def answered(self) -> "Request":
+        """What a second answer needs of it: the rest, which may be large, is let go."""
+        return self.model_copy(update={"params": None})
 
 
 class ErrorShape(Wire):
@@ -141,11 +154,13 @@ class BadFrame(Exception):
 
 
 def parse_request(text: str) -> Request:
+    if len(text) > MOST_VALUES and count_values(text.encode(errors="replace"), MOST_VALUES) > MOST_VALUES:
+        raise BadFrame(f"invalid frame: more than {MOST_VALUES} values in it, the most that is taken")
     try:
         value = orjson.loads(text)
     except ValueError as error:  # also a lone surrogate, and nesting deeper than 1,024
         raise BadFrame("invalid frame: not JSON") from error
-    if "\\u0000" in text:  # only then is the whole value walked: a frame may have millions of elements
+    if "\\u0000" in text:  # only then is the whole value walked
         value = storable(value)
     try:
         return Request.model_validate(value)

@@ -19,6 +19,7 @@ HOOK_LOG_SECONDS = 600.0  # between two looks for deliveries to webhooks that ar
 
 REQUESTS_IN_FLIGHT = 64
 SLOT_SECONDS = 2.0  # a burst waits so long for an answer to make room; only then is a request refused
+FOLLOWED = 2_000  # sessions, and keys of sessions to come, that one socket may follow by name
 FOLLOW_UPS = 1_000  # second answers of `agent` that one socket may wait for
 
 CLOSE_SECONDS = 10.0  # how long a client that does not read may take to receive our close frame

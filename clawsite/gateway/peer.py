@@ -17,6 +17,7 @@ from clawsite.gateway.line import Line, Send, SendClose
 from clawsite.gateway.refusals import Refused
 from clawsite.gateway.runtime import Runtime
 from clawsite.infra import clock
+from clawsite.infra.http_body import apart
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +50,11 @@ class Peer:
 
     async def _frame(self, text: str) -> None:
         try:
-            request = parse_request(text)
+            request = await apart(len(text), lambda: parse_request(text))
         except BadFrame as bad:
             self._refuse_frame(bad.id, bad.message)
+            return
+        if self._line.closing:
             return
         if self._taken_in is None:
             await self._shake_hands(request)

@@ -157,10 +157,14 @@ async def understood(request: HttpRequest, most: int, understand: Callable[[byte
 
     One at a time, since Python lets one work anyway; so as many as there are, they never need more memory than one and its values.
     """
-    size = await arrive(request, most, seconds)
+    return await apart(await arrive(request, most, seconds), lambda: understand(request.read()))
+
+
+async def apart(size: int, understand: Callable[[], T]) -> T:
+    """What a function makes of something from outside, on the thread for large things if it is one."""
     if size <= AT_ONCE:
-        return understand(request.read())
-    return await asyncio.get_running_loop().run_in_executor(_thread(), lambda: understand(request.read()))
+        return understand()
+    return await asyncio.get_running_loop().run_in_executor(_thread(), understand)
 
 
 @functools.cache

@@ -21,6 +21,7 @@ from clawsite.infra.markup_code import CLASSES, highlighted
 if TYPE_CHECKING:
     import nh3
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
 
@@ -28,6 +29,7 @@ LONGEST_TEXT = 128 << 10  # characters; the parser needs 0.3 s for that much pro
 COSTLY = 2_000_000  # brackets of a paragraph times its length: the end of each is looked for through all of it
 MOST_DELIMITERS = 4_000  # of one paragraph
 DELIMITERS = "*_~"
+MOST_CELLS = 20_000  # of all tables of a text: a quarter of a second. The parser's own limit is 65,536 in each
 DEEPEST = 60  # blocks inside blocks; behind that, text would be dropped
 CACHED_CHARACTERS = 8 << 20
 
@@ -128,6 +130,7 @@ def _parser() -> "MarkdownIt":
     # A line break is shown where one was written: people press Enter to get one, and models write that way too.
     md = MarkdownIt("commonmark", {"html": False, "breaks": True, "tasklists": True, "maxNesting": DEEPEST})
     md.enable(["table", "strikethrough"])
+    md.block.ruler.at("table", _table_of_bounded_cells, {"alt": ["paragraph", "reference"]})
     md.use(math_plugin)
     md.validateLink = _is_link_to_the_world  # type: ignore[method-assign,assignment]  # how the library wants it
     md.core.ruler.before("inline", "costly_as_text", _costly_as_text)
@@ -140,6 +143,20 @@ def _parser() -> "MarkdownIt":
 def _is_link_to_the_world(address: str) -> bool:
     """Anything else stays the text it was written as."""
     return bool(LINK.match(address)) and not UNSEEN.search(address)
+
+
+def _table_of_bounded_cells(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
+    """A row may leave cells out, and they are filled in: 1.5 KB of text made 65,000. What is behind the last one stays text."""
+    from markdown_it.rules_block.table import table
+
+    columns = state.src.count("|", state.bMarks[start], state.eMarks[start]) + 1
+    made = state.env.get("cells", 0)
+    rows = (MOST_CELLS - made) // columns
+    if not rows or not table(state, start, min(end, start + 1 + rows), silent):
+        return False
+    if not silent:
+        state.env["cells"] = made + columns * (state.line - start - 1)
+    return True
 
 
 def _costly_as_text(state: "StateCore") -> None:

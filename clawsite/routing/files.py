@@ -24,7 +24,7 @@ async def kept(user: User, files: Sequence[str | GivenFile]) -> list[str]:
     ids = []
     for file in files:
         if isinstance(file, GivenFile):
-            stored = await db.read(_stored, file)
+            stored = await db.read(_stored, user, file)
             row = await db.write(attachments.register, user, stored, again=True)
             ids.append(str(row.pk))
         else:
@@ -32,10 +32,12 @@ async def kept(user: User, files: Sequence[str | GivenFile]) -> list[str]:
     return ids
 
 
-def _stored(file: GivenFile) -> attachments.Stored:
+def _stored(user: User, file: GivenFile) -> attachments.Stored:
     _, _, content = file.content.rpartition(",")  # some clients send a data: address
     try:
         decoded = base64.b64decode(content, validate=True)
     except ValueError:  # letters beyond ASCII are no binascii.Error
         raise InvalidRequest(f"the content of {file.name!r} is not base64") from None
+    if not attachments.is_known(user, decoded):
+        attachments.check_room(user)
     return attachments.store([decoded], file.name, file.mime_type, largest=attachments.LARGEST_INLINE)

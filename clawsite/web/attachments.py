@@ -78,6 +78,7 @@ def _upload(request: HttpRequest) -> HttpResponse:
     given = request.FILES.get("file")
     if given is None:
         raise InvalidRequest(_("There is no file in the form: it is expected in the field “file”."))
+    attachments.check_room(user)
     stored = attachments.store(given.chunks(), given.name or "", given.content_type or "")
     kept = attachments.register(user, stored)
     return JsonResponse({"id": str(kept.pk), "name": kept.name, "mimeType": kept.mime_type, "size": kept.size}, status=201)

@@ -1,5 +1,6 @@
 """Attachments: stored once, sent once, seen by those who see the session, gone when nobody sent them."""
 
+import base64
 import os
 import time
 from datetime import timedelta
@@ -9,6 +10,8 @@ import pytest
 from agents.attached import copy_in
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
+from clawsite.routing.files import GivenFile
+from clawsite.routing.files import kept as kept_of_message
 from sessions_app import attachments, forks, journal
 from sessions_app.attachments import TooLarge, TooMany, WrongKind, path_of, register, store, sweep_files, take, visible
 from sessions_app.journal import NewEntry, Placed
@@ -74,6 +77,21 @@ def test_one_person_cannot_fill_the_disk_with_what_they_never_send(user, person,
     kept(person())
     take(user, session_of(user), [str(first.pk)])
     kept(user, name="c.txt")
+
+
+async def test_what_is_not_taken_leaves_no_bytes_either(user, monkeypatch):
+    monkeypatch.setattr(attachments, "MOST_UNSENT", 1)
+    file = GivenFile("a.txt", "text/plain", base64.b64encode(b"first").decode())
+    (known,) = await kept_of_message(user, [file])
+    before = stored_bytes()
+    with pytest.raises(TooMany):
+        await kept_of_message(user, [GivenFile("b.txt", "text/plain", base64.b64encode(b"second").decode())])
+    assert stored_bytes() == before
+    assert await kept_of_message(user, [file]) == [known]  # sent again, it is found
+
+
+def stored_bytes() -> list[str]:
+    return sorted(file.name for file in attachments._directory().rglob("*") if file.is_file())
 
 
 def test_a_message_takes_what_was_uploaded_for_it(user, session_of):

@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from agents import housekeeping
+from clawsite.cli.sockets import SmallUntilLetIn
 from clawsite.infra import clock, db
 from sessions_app import epoch, freezes, queue
 from sessions_app.compactions import COMPACTED, NOTHING
@@ -53,7 +54,7 @@ async def serving(**options: Any) -> AsyncIterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         application,
-        ws="websockets-sansio",
+        ws=SmallUntilLetIn,
         ws_max_size=26_214_400 + 1024,
         ws_per_message_deflate=False,
         lifespan="on",

@@ -287,6 +287,21 @@ def test_text_made_to_take_for_ever_does_not(sign: str, size: int) -> None:
     assert time.thread_time() - before < 20
 
 
+@pytest.mark.parametrize(("columns", "rows"), [(256, 255), (100, 190), (20, 900)])
+def test_tables_with_cells_left_out_are_filled_up_to_a_limit(columns: int, rows: int) -> None:
+    table = "|a" * columns + "\n" + "|-" * columns + "\n" + "|\n" * rows + "\n"
+    html = render(table * (markup.LONGEST_TEXT // len(table)))
+    assert html.count("<td>") <= markup.MOST_CELLS
+    assert html.count("<table>") >= 1
+    assert_harmless(html[:100_000].rpartition("<")[0])
+
+
+def test_a_long_table_of_its_own_words_is_a_table() -> None:
+    html = render("a|b|c\n-|-|-\n" + "1|2|3\n" * 2_000 + "\nand words behind it")
+    assert html.count("<tr>") == 2_001
+    assert "<p>and words behind it</p>" in html
+
+
 @pytest.mark.parametrize(
     ("language", "sign"), [("c", "\n "), ("java", "a "), ("yaml", "@"), ("ini", "="), ("html", "<!--"), ("ts", "a.")]
 )

@@ -50,6 +50,27 @@ async def test_rows_that_are_ahead_of_the_bus_keep_late_messages_out():
     assert [payload["cursor"] for payload in payloads(watcher, "agent")] == [1, 2, 3, 4, 5, 6, 7]
 
 
+async def test_who_may_no_longer_see_it_gets_no_further_page():
+    log = Log()
+    log.run("a b c d e f")
+    log.commit()
+
+    class TwoByTwo(FakeRows):
+        async def events_after(self, session_id, cursor):
+            found, _ = await super().events_after(session_id, cursor)
+            return found[:2], len(found) > 2
+
+    rows, answers = TwoByTwo(log), iter([True, False])
+    hub = Hub(rows)
+    watcher = connection()
+    hub.audience.add(watcher)
+    watcher.held.add(SESSION)
+    await replay(rows, hub, watcher, SESSION, NAME, 0, lambda: next(answers))
+    assert [payload["cursor"] for payload in payloads(watcher, "agent")] == [1, 2, 3, 4]
+    assert watcher.line.closing
+    assert SESSION not in watcher.held
+
+
 async def test_a_connection_that_catches_up_does_not_hold_back_another():
     log, clock = Log(), Clock()
     events = log.run("a b c")

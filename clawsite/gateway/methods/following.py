@@ -7,16 +7,18 @@ from typing import Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from clawsite.gateway import limits
 from clawsite.gateway.addressing import ByKey, Cursor, IsoTime, ToSession
 from clawsite.gateway.approvals import MOST_OPEN, ApprovalRecord, ApprovalReplay, replay_of
 from clawsite.gateway.catch_up import BEGINNING, Epoch, Missed, Place, missed_events, open_approvals, place_of
+from clawsite.gateway.connection import Connection
 from clawsite.gateway.fanout import replay
 from clawsite.gateway.methods.session_lists import ListParams, list_
 from clawsite.gateway.registry import Call, Followed, method
 from clawsite.gateway.scopes import Scope
 from clawsite.gateway.wire import SessionName
 from clawsite.infra import clock, db
-from clawsite.infra.errors import Conflict
+from clawsite.infra.errors import Conflict, InvalidRequest
 from clawsite.routing.inbound import find_or_none
 from sessions_app import selectors
 from sessions_app.epoch import epoch_of
@@ -93,6 +95,7 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     """
     connection, hub = call.connection, call.runtime.hub
     session = await db.read(find_or_none, call.user, params.address)
+    _check_room(connection, session, params)
     by_messages = params.from_state_version is None
     promised: asyncio.Event | None = None
     just_made = False
@@ -130,7 +133,18 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     connection.held.add(row_id)
     hub.audience.follow(connection, row_id)
     first: FollowAnswer = {**answer, "cursor": start, **await _questions(call, params, session, key)}
-    return Followed(first, lambda: replay(call.runtime.rows, hub, connection, row_id, name, start))
+    own = session.owner_id == call.user.pk
+
+    def may_see() -> bool:
+        return own or hub.audience.may_see(connection, row_id)
+
+    return Followed(first, lambda: replay(call.runtime.rows, hub, connection, row_id, name, start, may_see))
+
+
+def _check_room(connection: Connection, session: Session | None, params: FollowParams) -> None:
+    known = str(session.id) in connection.followed if session else params.address.own_key() in connection.followed_keys
+    if not known and len(connection.followed) + len(connection.followed_keys) >= limits.FOLLOWED:
+        raise InvalidRequest(f"this connection follows {limits.FOLLOWED} sessions, the most there can be: unsubscribe from some")
 
 
 class _Questions(TypedDict):
@@ -176,6 +190,7 @@ async def unfollow(call: Call, params: ByKey) -> UnfollowAnswer:
     own_key = session.key if session else params.address.own_key()
     connection.followed_keys.discard(own_key)
     connection.message_keys.discard(own_key)
+    connection.awaited_keys.pop(own_key, None)
     if session is not None:
         connection.message_floors.pop(str(session.id), None)
         call.runtime.hub.audience.unfollow(connection, str(session.id))

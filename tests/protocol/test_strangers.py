@@ -1,0 +1,67 @@
+"""What somebody who has not said who they are can make the server hold."""
+
+import asyncio
+import struct
+
+from clawsite.gateway.limits import FIRST_FRAME_BYTES
+
+UPGRADE = (
+    "GET /ws HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+TEXT, FINAL, MASKED, LONG, CLOSE = 0x1, 0x80, 0x80, 127, 0x8
+
+
+async def test_a_large_frame_is_refused_when_it_is_announced(address):
+    """Not when it has come: a thousand of them that never end would fill the memory."""
+    host, _, port = address.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(UPGRADE.format(address).encode())
+    await reader.readuntil(b"\r\n\r\n")
+    opcode, _challenge = await frame(reader)
+    assert opcode == TEXT
+    writer.write(struct.pack("!BBQ", FINAL | TEXT, MASKED | LONG, FIRST_FRAME_BYTES * 2) + b"mask" + b"the beginning")
+    async with asyncio.timeout(20):
+        opcode, data = await frame(reader)
+    assert opcode == CLOSE
+    assert struct.unpack("!H", data[:2]) == (1009,)
+    writer.close()
+
+
+async def frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    first, size = await reader.readexactly(2)
+    if size == 126:
+        (size,) = struct.unpack("!H", await reader.readexactly(2))
+    return first & 0x0F, await reader.readexactly(size)
+
+
+async def test_once_let_in_large_frames_are_taken(sockets, user, token_of):
+    socket = await sockets.connect(token_of(user))
+    answer = await socket.request("health", {"unknown": "x" * (FIRST_FRAME_BYTES * 3)})
+    assert answer["error"]["code"] == "INVALID_REQUEST"
+    assert (await socket.request("health"))["ok"]
+
+
+async def test_a_frame_of_very_many_values_is_refused_before_it_is_read(sockets, user, token_of):
+    socket = await sockets.connect(token_of(user))
+    await socket.send('{"type":"req","id":"1","method":"health","traceparent":[' + "[]," * 60_000 + "[]]}")
+    refusal = await socket.find(lambda each: each.get("id") == "invalid")
+    assert "more than 50000 values" in refusal["error"]["message"]
+    assert (await socket.request("health"))["ok"]
+
+
+async def test_a_trace_that_is_none_is_passed_over(sockets, user, token_of):
+    socket = await sockets.connect(token_of(user))
+    for odd in (["x"], "x" * 1000, {"a": 1}):
+        assert (await socket.request("health", traceparent=odd))["ok"]
+
+
+async def test_a_connection_follows_a_bounded_number_of_sessions(sockets, user, token_of, monkeypatch):
+    monkeypatch.setattr("clawsite.gateway.limits.FOLLOWED", 2)
+    socket = await sockets.connect(token_of(user))
+    for name in ("a", "b", "a"):  # one that is followed already is no further one
+        assert (await socket.request("sessions.messages.subscribe", {"key": f"agent:main:{name}"}))["ok"]
+    refused = await socket.request("sessions.messages.subscribe", {"key": "agent:main:c"})
+    assert "follows 2 sessions" in refused["error"]["message"]
+    assert (await socket.request("sessions.messages.unsubscribe", {"key": "agent:main:a"}))["ok"]
+    assert (await socket.request("sessions.messages.subscribe", {"key": "agent:main:c"}))["ok"]
