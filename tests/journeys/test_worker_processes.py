@@ -66,7 +66,7 @@ async def test_a_killed_worker_is_replaced_and_what_it_had_said_is_void(stack, s
 
 
 async def test_a_frozen_worker_writes_nothing_when_it_wakes_up(stack, send, ended, eventually):
-    running = stack(workers=2, env={"CLAWSITE_LEASE_SECONDS": "2"})
+    running = stack(workers=2, env=PATIENT)
     run_pk = send("[[tokens=200 delay_ms=10]]")
     await eventually(lambda: view_of(run_pk).open_text)
     frozen = holder(running, run_pk)
