@@ -41,8 +41,9 @@ methods marked so below. A method of the other role is answered with `unauthoriz
 protocol 4).
 
 **What may it do?** The scopes of the account, narrowed by the token, narrowed by `scopes` if that list is not empty. Asking for
-more yields what the account has. `operator.write` includes `operator.read`; nothing else follows from another scope. The account
-is looked at again at once when it changes, and at least every minute; a credential that is no longer good closes with 4001.
+more yields what the account has. `operator.write` includes `operator.read`; nothing else follows from another scope. Where a
+method names two scopes, either is enough. The account is looked at again at once when it changes, and at least every minute; a
+credential that is no longer good closes with 4001.
 
 The answer is `hello-ok`: the chosen `protocol`, `server`, `features {methods, events, capabilities}`, a `snapshot` of presence,
 health and the log's `epoch`, `auth {role, scopes, deviceToken?}`, and `policy {maxPayload, maxBufferedBytes, tickIntervalMs,

@@ -20,6 +20,9 @@ from tools_app.execution.grants import Wish
 
 Reason = Annotated[str, Field(max_length=approvals.LONGEST_REASON)]
 MOST = 200
+# Who answers questions need not be allowed to read chats, or to write in them. Which questions are seen, the account decides.
+TO_SEE = (Scope.READ, Scope.APPROVALS)
+TO_ASK = (Scope.WRITE, Scope.APPROVALS)
 NOT_DELIVERED = "everybody who may approve is asked, on the page and on every connection"
 
 
@@ -27,7 +30,7 @@ class ListParams(Params):
     limit: int = Field(100, ge=1, le=MOST)
 
 
-@method("exec.approval.list", scope=Scope.READ)
+@method("exec.approval.list", scope=TO_SEE)
 async def list_(call: Call, params: ListParams) -> list[ApprovalRecord]:
     """The open questions, oldest first: all of them for who may approve, those of one's own sessions for everybody else."""
     return await db.read(open_records, call.user, limit=params.limit)
@@ -37,7 +40,7 @@ class ById(Params):
     id: Id
 
 
-@method("exec.approval.get", scope=Scope.READ)
+@method("exec.approval.get", scope=TO_SEE)
 async def get(call: Call, params: ById) -> ApprovalRecord:
     """One question, open or closed."""
     return await db.read(found_record, call.user, params.id)
@@ -116,7 +119,7 @@ def _drop(user: Any, approval_id: str) -> ResolveAnswer:
         return ResolveAnswer(ok=True, approval=record_of(approvals.drop(approval_id, by=user), user))
 
 
-@method("exec.approval.waitDecision", scope=Scope.READ)
+@method("exec.approval.waitDecision", scope=TO_SEE)
 async def wait(call: Call, params: ById) -> ApprovalRecord:
     """The question once it is closed: answered, expired or void."""
     return await decided(call.runtime.approval_waits, call.user, params.id)
@@ -167,7 +170,7 @@ class RequestAnswer(TypedDict):
     reason: NotRequired[str]
 
 
-@method("exec.approval.request", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("exec.approval.request", scope=TO_ASK, limited=Limited.HARMLESS)
 async def request(call: Call, params: RequestParams) -> RequestAnswer | Followed[RequestAnswer]:
     """Ask people about a command of your own. Answered when they have decided; nothing is run here."""
     asked = await db.write(
