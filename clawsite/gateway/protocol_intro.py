@@ -137,6 +137,10 @@ already in it.
 - Payloads match the JSON Schema that OpenClaw publishes, but for additional properties; tests/protocol/openclaw has the list.
 - Protocol 1 frames carry the session's cursor as `stateVersion`; protocols 3 and 4 have `{presence, health}` there, on the events
   of these names.
+- Scopes are OpenClaw's, with three exceptions. `chat.inject`, `sessions.reset`, `sessions.compact` and `agents.files.set` need
+  `operator.write` instead of `operator.admin`, because they reach only sessions and workspaces of the caller's own. So do the
+  methods whose scope OpenClaw derives from their parameters, such as `agent` and `sessions.patch`. Who asked a question about a
+  command sees it with `operator.read`.
 - In sessions.patch no field changes what commands an agent may run; that is decided by people in the admin.
 - A device belongs to an account. One that comes with a good credential of an account is paired at once, also from elsewhere; a
   node never is. `node.allow`, `node.broadcast` and `otherCommands` are additions; `node.pair.request`, `node.pair.verify` and
