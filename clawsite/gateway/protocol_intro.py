@@ -140,7 +140,7 @@ already in it.
 - Scopes are OpenClaw's, with three exceptions. `chat.inject`, `sessions.reset`, `sessions.compact` and `agents.files.set` need
   `operator.write` instead of `operator.admin`, because they reach only sessions and workspaces of the caller's own. So do the
   methods whose scope OpenClaw derives from their parameters, such as `agent` and `sessions.patch`. Who asked a question about a
-  command sees it with `operator.read`.
+  command sees it with `operator.read`; grants are looked after with `operator.admin` too.
 - In sessions.patch no field changes what commands an agent may run; that is decided by people in the admin.
 - A device belongs to an account. One that comes with a good credential of an account is paired at once, also from elsewhere; a
   node never is. `node.allow`, `node.broadcast` and `otherCommands` are additions; `node.pair.request`, `node.pair.verify` and

@@ -16,7 +16,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 @functools.cache
 def protocol_schema() -> dict[str, Any]:
     """Frames, methods, events, error codes and close codes. A method needs one of its `scopes`; `scope` is the first of them."""
-    methods = {
+    methods: dict[str, dict[str, Any]] = {
         "connect": {
             "scope": None,
             "scopes": [],

@@ -26,6 +26,8 @@ SHOWN_IN = {
     **dict.fromkeys(("node.pair.approve", "node.pair.list", "node.pair.reject", "node.pair.remove"), "protocol/test_devices.py"),
     "node.broadcast": "protocol/test_nodes.py",
     **dict.fromkeys(("node.describe", "node.event", "node.invoke", "node.invoke.result", "node.list"), "protocol/test_nodes.py"),
+    **dict.fromkeys(("approval.get", "approval.resolve", "approval.history"), "protocol/test_approval_snapshots.py"),
+    **dict.fromkeys(("exec.approval.grants.list", "exec.approval.grants.revoke"), "protocol/test_approval_grants.py"),
     "exec.approval.drop": "protocol/test_approvals.py",
     "exec.approval.extend": "protocol/test_approvals.py",
     "exec.approval.get": "protocol/test_approvals.py",
@@ -43,6 +45,7 @@ SHOWN_IN = {
 # What a request needs besides the object, so that it fails for the object's sake.
 NEEDED: dict[str, dict[str, Any]] = {
     "agent": {"message": "hi", "idempotencyKey": "foreign"},
+    "approval.resolve": {"decision": "deny", "kind": "exec"},
     "chat.inject": {"message": "hi"},
     "chat.send": {"message": "hi", "idempotencyKey": "foreign"},
     "exec.approval.resolve": {"decision": "deny"},
@@ -143,7 +146,7 @@ async def test_no_method_finds_what_belongs_to_somebody_else(name, sockets, hand
             answer = await stranger.request(name, {**needed, **given})
             nothing_done = (name, there) == ("chat.abort", "run_id") and answer["payload"]["aborted"] is False
             assert nothing_done or answer.get("error", {}).get("code") == "NOT_FOUND", answer
-    if "id" in fields and name.startswith("exec.approval."):
+    if "id" in fields and name.startswith(("approval.", "exec.approval.")):
         answer = await stranger.request(name, {**needed, "id": str(session.pk)})
         assert answer.get("error", {}).get("code") == "NOT_FOUND", answer
     assert await db.read(lambda: Run.objects.filter(session=session).count()) == 1

@@ -85,6 +85,12 @@ async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
 
 def answered(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
     """The question after an answer that counted, or that was the one it has already."""
+    give(user, approval_id, answer)
+    return found_record(user, approval_id)
+
+
+def give(user: User, approval_id: str, answer: Answer) -> bool:
+    """Answer a question; False when it has this answer of this person already."""
     wish = Wish(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
     decision, seen = answer.decision, answer.plan_hash
     try:
@@ -94,7 +100,8 @@ def answered(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
         told = late.details or {}
         if (told.get("decision"), told.get("decidedBy")) != (decision, user.get_username()):
             raise
-    return found_record(user, approval_id)
+        return False
+    return True
 
 
 @method("exec.approval.extend", scope=Scope.APPROVALS, limited=Limited.HARMLESS)

@@ -45,6 +45,7 @@ PARAMS = {
 OF_NODES = {"commands", "caps", "permissions", "pathEnv"}  # that one declares: who lets it in has to know
 # What we say besides, by the place in which it stands.
 OURS = {
+    "ExecApprovalGrantsListResult": {"grants/*": {"usesLeft", "scope", "subject", "line", "entries", "givenBy"}},
     "HelloOk": {"snapshot": {"epoch"}, "snapshot/health": {"runs", "lanes", "workers", "stopped"}},
     "AgentEvent": {"": {"sessionKey", "sessionId", "cursor"}},  # OpenClaw's gateway sends the first one too
     **{name: {"": {"sessionId"}} for name in CHAT.values()},

@@ -7,7 +7,7 @@ the account may do, so that a method that needs less here is not refused to them
 from clawsite.gateway import protocol_intro, registry
 from tests.protocol.openclaw.packages import published
 
-READ, WRITE, APPROVALS = "operator.read", "operator.write", "operator.approvals"
+READ, WRITE, APPROVALS, ADMIN = "operator.read", "operator.write", "operator.approvals", "operator.admin"
 OWN = "it reaches what is the caller's own; with OpenClaw everything is one person's"
 BY_PARAMETERS = "OpenClaw decides by the parameters; here the service behind it does, by whose things they name"
 QUESTIONS = "who asked sees the question too, without a right to answer it"
@@ -18,6 +18,10 @@ OTHERS = {
     "agents.files.set": ({WRITE}, "the same; a workspace that is shared needs operator.admin here too"),
     **dict.fromkeys(("agent", "sessions.create", "sessions.delete", "sessions.patch", "node.invoke"), ({WRITE}, BY_PARAMETERS)),
     **dict.fromkeys(("exec.approval.get", "exec.approval.list", "exec.approval.waitDecision"), ({READ, APPROVALS}, QUESTIONS)),
+    **dict.fromkeys(
+        ("exec.approval.grants.list", "exec.approval.grants.revoke"),
+        ({APPROVALS, ADMIN}, "operators look after grants too; `operator.admin` does not include approving here"),
+    ),
     "exec.approval.request": ({WRITE, APPROVALS}, "who may start runs may ask; somebody else answers"),
 }
 
