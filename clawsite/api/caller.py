@@ -35,7 +35,7 @@ class Caller:
     token_id: int | None = None
 
     def may(self, *any_of: Scope) -> bool:
-        return any(grants(self.scopes, scope) for scope in any_of)
+        return grants(self.scopes, *any_of)
 
 
 async def caller(request: HttpRequest, scope: Scope) -> User:

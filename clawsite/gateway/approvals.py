@@ -1,16 +1,14 @@
-"""Questions about commands as clients read them, and how they hear of them. The questions themselves are rows of tools_app."""
+"""Questions about commands as clients read them, and how one waits for an answer. The questions are rows of tools_app."""
 
 import asyncio
 import contextlib
 from collections.abc import Iterator
 from typing import Any, Literal, NotRequired
-from uuid import UUID
 
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.gateway.waits import Waits
-from clawsite.gateway.wire import Outgoing
 from clawsite.infra import clock, db
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Session
@@ -21,8 +19,6 @@ from tools_app.models.approval import ApprovalQuerySet
 POLL_SECONDS = 2.0  # behind the hint, for one that was lost
 DECISIONS = ("allow-once", "allow-always", "deny")  # those that OpenClaw's clients know
 MOST_OPEN = 50  # told with the state of one session
-
-Changes = Literal["requested", "voted", "extended", "expiring", "resolved"]
 
 
 class Asked(TypedDict):
@@ -134,38 +130,6 @@ def records_of(user: User, found: ApprovalQuerySet, *, limit: int) -> list[Appro
     return [record_of(approval, user) for approval in related[:limit]]
 
 
-class ApprovalReplay(TypedDict):
-    """The open questions of one session as OpenClaw's clients draw them; `truncated`: there are more."""
-
-    sessionKey: str
-    updatedAtMs: int
-    approvals: list[dict[str, Any]]
-    truncated: bool
-
-
-def replay_of(key: str, records: list[ApprovalRecord], *, truncated: bool) -> ApprovalReplay:
-    return ApprovalReplay(
-        sessionKey=key, updatedAtMs=clock.now_ms(), approvals=[_presented(record) for record in records], truncated=truncated
-    )
-
-
-def _presented(record: ApprovalRecord) -> dict[str, Any]:
-    return {
-        "id": record["id"],
-        "urlPath": f"/approvals/{record['id']}/",
-        "createdAtMs": record["createdAtMs"],
-        "expiresAtMs": record["expiresAtMs"],
-        "status": "pending",
-        "presentation": {
-            "kind": "exec",
-            "commandText": record["request"]["command"],
-            "host": record["request"]["host"],
-            "agentId": record["request"]["agentId"],
-            "allowedDecisions": record["request"]["allowedDecisions"],
-        },
-    }
-
-
 def found_record(user: User, approval_id: str) -> ApprovalRecord:
     with in_known_words():
         return record_of(approvals.find(user, approval_id), user)
@@ -193,31 +157,3 @@ async def decided(waits: Waits[str], user: User, approval_id: str) -> ApprovalRe
                     await news.wait()
             except TimeoutError:
                 continue
-
-
-def news_of(approval_id: str, change: Changes) -> Outgoing | None:
-    """What approvers are told about a question that changed; None when it is gone."""
-    related = Approval.objects.select_related("session", "run", "requester", "decided_by")
-    approval = related.filter(pk=UUID(approval_id)).first()
-    if approval is None:
-        return None
-    if change == "resolved":
-        who = approval.decided_by.get_username() if approval.decided_by else None
-        payload: dict[str, Any] = {
-            "id": approval_id,
-            "decision": approval.decision or None,
-            "resolvedBy": who,
-            "ts": clock.now_ms(),
-        }
-        payload |= {"status": approval.status, "reason": approval.reason, "request": asked_of(approval, 0)}
-        return Outgoing("exec.approval.resolved", payload, payload)
-    payload = {
-        "id": approval_id,
-        "request": asked_of(approval, 0),
-        "createdAtMs": clock.to_ms(approval.created_at),
-        "expiresAtMs": clock.to_ms(approval.expires_at),
-    }
-    if change == "requested":
-        return Outgoing("exec.approval.requested", payload, payload)
-    payload["change"] = change
-    return Outgoing("exec.approval.changed", payload, payload)

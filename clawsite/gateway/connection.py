@@ -30,6 +30,8 @@ class Connection:
     messages_since: int = 0
     message_floors: dict[str, int] = field(default_factory=dict)
     message_keys: set[str] = field(default_factory=set)
+    # The sessions whose questions it asked for, by id and, for own ones to come, by key.
+    approvals_of: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)  # sessions whose missed events are being sent: live ones wait in the rows
     floors: dict[str, int] = field(default_factory=dict)  # session -> cursor up to which everything was sent from rows
 
@@ -69,6 +71,10 @@ class Connection:
         if session_id in self.message_floors:
             return bool(message["position"] > self.message_floors[session_id])
         return own_key in self.message_keys or 0 < self.messages_since <= message["timestamp"]
+
+    def hears_approvals(self, session_id: str, own_key: str | None) -> bool:
+        """Whether it asked to be told the questions of a session that it may see."""
+        return session_id in self.approvals_of or own_key in self.approvals_of
 
     def is_past(self, session_id: str, cursor: int) -> bool:
         """Whether catching up from rows has already brought the client past this event."""

@@ -118,11 +118,11 @@ class Dispatcher:
         authority = await self._connection.authority.current()
         if method.role != self._connection.role:
             raise self._wrong_role()
-        if method.scope is not None and not grants(authority.scopes, method.scope):
-            details = {"code": "MISSING_SCOPE", "missingScope": method.scope, "requiredScopes": [method.scope]}
+        if method.scopes and not grants(authority.scopes, *method.scopes):
+            details = {"code": "MISSING_SCOPE", "missingScope": method.scopes[0], "requiredScopes": list(method.scopes)}
             # Clients of protocol 3 know five codes, and this one is not among them.
             refusal = InvalidRequest if self._connection.protocol == 3 else Forbidden
-            raise refusal(f"missing scope: {method.scope}", details=details)
+            raise refusal(f"missing scope: {' or '.join(method.scopes)}", details=details)
         limited.check(authority.user, method.limited, method.name)
         params = request.params or {}
         if request.idempotency_key and "idempotencyKey" not in params and "idempotency_key" in method.params.model_fields:

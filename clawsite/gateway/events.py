@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from clawsite.gateway.approval_snapshots import ApprovalSnapshot
 from clawsite.gateway.device_events import (
     InvokeRequest,
     NodeBroadcast,
@@ -60,6 +61,15 @@ class ApprovalResolved(TypedDict):
     status: str
     reason: str
     request: dict[str, Any]
+
+
+class SessionApproval(TypedDict):
+    """A question of a session that is followed with `includeApprovals`, as it is now: asked, left open for longer, or closed."""
+
+    sessionKey: str
+    updatedAtMs: int
+    phase: Literal["pending", "terminal"]
+    approval: ApprovalSnapshot
 
 
 class PresenceEvent(TypedDict):
@@ -139,6 +149,7 @@ EVENTS = {
     "session": EventType(SessionEvent),
     "session.operation": EventType(SessionOperation),
     "session.message": EventType(SessionMessage),
+    "session.approval": EventType(SessionApproval),
     "sessions.changed": EventType(SessionsChanged),
     "exec.approval.requested": EventType(ApprovalRequested),
     "exec.approval.changed": EventType(ApprovalChanged),

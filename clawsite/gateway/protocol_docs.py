@@ -121,7 +121,7 @@ def _table(head: tuple[str, ...], rows: list[Any]) -> str:
 def _scope(method: Schema) -> str:
     if method["role"] == "node":
         return "none, for nodes only"
-    return f"`{method['scope']}`" if method["scope"] else "none"
+    return " or ".join(f"`{scope}`" for scope in method["scopes"]) or "none"
 
 
 def _first_line(text: str) -> str:

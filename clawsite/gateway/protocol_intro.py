@@ -41,8 +41,9 @@ methods marked so below. A method of the other role is answered with `unauthoriz
 protocol 4).
 
 **What may it do?** The scopes of the account, narrowed by the token, narrowed by `scopes` if that list is not empty. Asking for
-more yields what the account has. `operator.write` includes `operator.read`; nothing else follows from another scope. The account
-is looked at again at once when it changes, and at least every minute; a credential that is no longer good closes with 4001.
+more yields what the account has. `operator.write` includes `operator.read`; nothing else follows from another scope. Where a
+method names two scopes, either is enough. The account is looked at again at once when it changes, and at least every minute; a
+credential that is no longer good closes with 4001.
 
 The answer is `hello-ok`: the chosen `protocol`, `server`, `features {methods, events, capabilities}`, a `snapshot` of presence,
 health and the log's `epoch`, `auth {role, scopes, deviceToken?}`, and `policy {maxPayload, maxBufferedBytes, tickIntervalMs,
@@ -136,6 +137,10 @@ already in it.
 - Payloads match the JSON Schema that OpenClaw publishes, but for additional properties; tests/protocol/openclaw has the list.
 - Protocol 1 frames carry the session's cursor as `stateVersion`; protocols 3 and 4 have `{presence, health}` there, on the events
   of these names.
+- Scopes are OpenClaw's, with three exceptions. `chat.inject`, `sessions.reset`, `sessions.compact` and `agents.files.set` need
+  `operator.write` instead of `operator.admin`, because they reach only sessions and workspaces of the caller's own. So do the
+  methods whose scope OpenClaw derives from their parameters, such as `agent` and `sessions.patch`. Who asked a question about a
+  command sees it with `operator.read`; grants are looked after with `operator.admin` too.
 - In sessions.patch no field changes what commands an agent may run; that is decided by people in the admin.
 - A device belongs to an account. One that comes with a good credential of an account is paired at once, also from elsewhere; a
   node never is. `node.allow`, `node.broadcast` and `otherCommands` are additions; `node.pair.request`, `node.pair.verify` and

@@ -79,7 +79,7 @@ Order = Callable[[dict[str, Any]], str]
 @dataclass(frozen=True, slots=True)
 class Method:
     name: str
-    scope: Scope | None  # None: for nodes, which have no scopes
+    scopes: tuple[Scope, ...]  # any of them is enough; none: for nodes, which have no scopes
     params: type[Params]
     result: Any
     handler: Handler
@@ -93,23 +93,32 @@ _methods: dict[str, Method] = {}
 
 
 def method(
-    name: str, *, scope: Scope | None, limited: Limited | None = None, role: Role = "operator", order: Order | None = None
+    name: str,
+    *,
+    scope: Scope | tuple[Scope, ...] | None,
+    limited: Limited | None = None,
+    role: Role = "operator",
+    order: Order | None = None,
 ) -> Callable[[Handler], Handler]:
-    """Declare a method. Its shapes are the annotations of the handler, its description the docstring."""
+    """Declare a method. Its shapes are the annotations of the handler, its description the docstring.
+
+    Of several scopes one is enough; the first is the one that is named to who has none.
+    """
+    scopes = (scope,) if isinstance(scope, Scope) else scope or ()
 
     def declare(handler: Handler) -> Handler:
         if name in _methods:
             raise ValueError(f"method {name} is declared twice")
-        if (scope is None) != (role == "node"):
+        if (not scopes) != (role == "node"):
             raise ValueError(f"method {name}: operators need a scope, nodes have none")
-        if (limited is None) != (scope in (None, Scope.READ)):
+        if (limited is None) != (not scopes or Scope.READ in scopes):
             raise ValueError(f"method {name}: what changes something says what it is for tokens with tool limits (limited=)")
         hints = get_type_hints(handler)
         result = _on_the_wire(hints["return"])
         description = inspect.getdoc(handler)
         if not description:
             raise ValueError(f"method {name} has no docstring; it is printed in docs/protocol.md")
-        _methods[name] = Method(name, scope, hints["params"], result, handler, description, order, role, limited)
+        _methods[name] = Method(name, scopes, hints["params"], result, handler, description, order, role, limited)
         return handler
 
     return declare

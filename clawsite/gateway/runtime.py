@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings
 
 from clawsite.accounts import browsers
-from clawsite.gateway import approvals, health, limits
+from clawsite.gateway import approval_feed, health, limits
 from clawsite.gateway.authority import Credential, SignedOut, Standing, standing_of
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.devices import facts as devices
@@ -157,7 +157,7 @@ class Runtime:
                 self.presence.hear(message)
             case "approval":
                 self.approval_waits.tell(message["id"])
-                self.spawn(self._tell_approvers(message))
+                self.spawn(approval_feed.tell(self.hub.audience, message))
             case "freeze":
                 self.spawn(self._look_at_stops())
             case "pairing":
@@ -167,19 +167,6 @@ class Runtime:
             case "node-event":
                 payload = message["event"]
                 self.hub.tell_owner(message["owner"], Outgoing("node.event", payload, payload))
-
-    async def _tell_approvers(self, message: dict[str, Any]) -> None:
-        if not self.hub.audience:
-            return
-        try:
-            news = await db.read(approvals.news_of, message["id"], message["change"])
-        except ClawError as error:
-            log.warning("approvers were not told of a question: %s", error.message)
-            return
-        if news:
-            for connection in self.hub.audience:
-                if Scope.APPROVALS in connection.authority.scopes:
-                    connection.take(news)
 
     async def _tell_pairing(self, message: dict[str, Any]) -> None:
         """To those who may decide: a request that came with an account's credential is that account's, and the managers'."""

@@ -15,10 +15,11 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 @functools.cache
 def protocol_schema() -> dict[str, Any]:
-    """Frames, methods with their scopes, events, error codes and close codes."""
-    methods = {
+    """Frames, methods, events, error codes and close codes. A method needs one of its `scopes`; `scope` is the first of them."""
+    methods: dict[str, dict[str, Any]] = {
         "connect": {
             "scope": None,
+            "scopes": [],
             "role": None,
             "limitedTokens": None,
             "description": "The first request of every connection, and only that.",
@@ -29,7 +30,8 @@ def protocol_schema() -> dict[str, Any]:
     }
     for name, method in sorted(registry.methods().items()):
         methods[name] = {
-            "scope": method.scope.value if method.scope else None,
+            "scope": method.scopes[0].value if method.scopes else None,
+            "scopes": [scope.value for scope in method.scopes],
             "role": method.role,
             "limitedTokens": method.limited.value if method.limited else None,
             "description": method.description,

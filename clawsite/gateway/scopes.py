@@ -33,6 +33,6 @@ def effective_scopes(account: frozenset[str], token: frozenset[str] | None, want
     return held if wanted is None else held & wanted
 
 
-def grants(held: frozenset[str], needed: Scope) -> bool:
-    """Who may write may read. Nothing else follows from another scope: approving is nobody's by-product."""
-    return needed in held or (needed is Scope.READ and Scope.WRITE in held)
+def grants(held: frozenset[str], *any_of: Scope) -> bool:
+    """One of them is enough. Who may write may read; nothing else follows from another scope: approving is nobody's by-product."""
+    return any(needed in held or (needed is Scope.READ and Scope.WRITE in held) for needed in any_of)

@@ -79,6 +79,10 @@ OF_METHOD: dict[tuple[str, str], Ref | None] = {
     ("exec.approval.drop", "id"): APPROVAL,
     ("exec.approval.waitDecision", "id"): APPROVAL,
     ("exec.approval.request", "id"): APPROVAL,
+    ("approval.get", "id"): APPROVAL,
+    ("approval.resolve", "id"): APPROVAL,
+    ("approval.history", "cursor"): APPROVAL,
+    ("exec.approval.grants.revoke", "grantId"): ref("grant number"),
     ("sessions.create", "parentSessionKey"): ref("shared key", "own key", "session id", fork=True),
     ("node.invoke.result", "id"): None,  # of what a node was asked; a node says who it is, and is believed for itself only
     ("node.invoke.result", "nodeId"): None,
@@ -96,7 +100,7 @@ PLAIN = {
     *("conversationReadOrigin", "cursor", "cwd", "days", "decision", "deleteTranscript", "deliver", "displayName"),
     *("elevatedLevel", "emitCommandHooks", "emitLifecycleHooks", "endDate", "epoch", "everybody", "expectedLeafEntryId"),
     *("extraSystemPrompt", "file", "for", "fork", "fromStateVersion", "groupActivation", "groupBy", "history", "host"),
-    *("instructions", "maxLines"),
+    *("instructions", "kind", "maxLines"),
     *("html", "idempotencyKey", "includeApprovals", "includeArgs", "includeChannelSummary", "includeCliProjection"),
     *("includeContextWeight", "includeDerivedTitles", "includeDetails", "includeGlobal", "includeHistorical"),
     *("includeLastMessage", "includePlugins", "includeProviderCapabilities", "includeUnknown", "lane", "limit"),
@@ -147,6 +151,7 @@ EXAMPLES: dict[str, Any] = {
     "label": "hello",
     "event": "hello",
     "displayName": "hello",
+    "kind": "exec",
 }
 
 # Said also where it may be left out: nobody here ends a run or answers a question.
@@ -162,6 +167,11 @@ NOT_FOR_LONG: dict[str, dict[str, Any]] = {
 OF_OFFICE = {
     "exec.approval.resolve": "who may approve answers everybody's questions, and is shown all of them",
     "exec.approval.extend": "the same",
+    "approval.get": "the same",
+    "approval.resolve": "the same",
+    "approval.history": "the same",
+    "exec.approval.grants.list": "grants are for everybody who uses an agent; approvers and operators look after them",
+    "exec.approval.grants.revoke": "the same",
     "exec.approvals.get": "the exec rules of the installation are nobody's",
     "exec.approvals.set": "the same",
     "panic.stop": "who administers the gateway stops everything, an agent or anybody's run",

@@ -16,6 +16,8 @@ def people(person):
     return {
         "ada": person("User", name="ada"),
         "ben": person("Approver", "User", name="ben"),
+        "cleo": person("Approver", name="cleo"),
+        "eve": person("User", name="eve"),
         "olga": person("Operator", name="olga"),
     }
 
@@ -85,6 +87,53 @@ async def test_others_neither_see_it_nor_answer(question, socket_of, sockets, na
 async def test_a_narrowed_token_of_an_approver_cannot_approve(question, socket_of):
     ben = await socket_of("ben", "operator.read", "operator.write")
     assert await refused(ben, "exec.approval.resolve", {"id": str(question.pk), "decision": "allow-once"}) == "FORBIDDEN"
+
+
+@pytest.fixture(params=["an account that may do nothing else", "a token", "a connection"])
+async def only_approving(request, sockets, people, token_of):
+    """A socket with the scope operator.approvals and no other, in each way in which that can be."""
+    match request.param:
+        case "a token":
+            asked: dict[str, Any] = {"auth": {"token": token_of(people["ben"], "operator.approvals")}}
+        case "a connection":
+            asked = {"auth": {"token": token_of(people["ben"])}, "scopes": ["operator.approvals"]}
+        case _:
+            asked = {"auth": {"token": token_of(people["cleo"])}}
+    socket = await sockets.connect(**asked)
+    assert socket.hello["auth"]["scopes"] == ["operator.approvals"]
+    return socket
+
+
+async def test_the_scope_of_approvals_alone_is_enough_to_look_at_questions_and_to_answer(question, only_approving):
+    (record,) = await only_approving.call("exec.approval.list")
+    asked = {"id": str(question.pk)}
+    assert await only_approving.call("exec.approval.get", asked) == record
+    waiting = asyncio.create_task(only_approving.call("exec.approval.waitDecision", asked))
+    await only_approving.call("exec.approval.resolve", {**asked, "decision": "deny", "planHash": record["planHash"]})
+    assert (await waiting)["decision"] == "deny"
+    assert await refused(only_approving, "chat.history", {"sessionKey": "main"}) == "FORBIDDEN"
+    assert await refused(only_approving, "exec.approval.drop", asked) == "FORBIDDEN"
+
+
+async def test_who_may_only_approve_may_ask_too_and_somebody_else_answers(only_approving, socket_of):
+    first = await only_approving.call("exec.approval.request", {"command": "make deploy", "twoPhase": True})
+    asked = {"id": first["id"]}
+    assert await refused(only_approving, "exec.approval.resolve", {**asked, "decision": "allow-once"}) == "FORBIDDEN"
+    question = await db.read(Approval.objects.select_related("requester").get, pk=first["id"])
+    other = await socket_of("cleo" if question.requester.username == "ben" else "ben")
+    await other.call("exec.approval.resolve", {**asked, "decision": "allow-once"})
+    assert (await only_approving.call("exec.approval.waitDecision", asked))["decision"] == "allow-once"
+
+
+async def test_what_is_not_ones_own_is_not_there_for_who_may_not_approve(question, people, socket_of):
+    eve = await socket_of("eve")
+    assert await eve.call("exec.approval.list") == []
+    for name in ("get", "waitDecision"):
+        assert await refused(eve, f"exec.approval.{name}", {"id": str(question.pk)}) == "NOT_FOUND"
+    former = await socket_of("cleo")
+    await db.write(people["cleo"].groups.clear)
+    assert await refused(await socket_of("cleo", "operator.approvals"), "exec.approval.list", {}) == "FORBIDDEN"
+    assert await refused(former, "exec.approval.list", {}) == "FORBIDDEN"
 
 
 async def test_waiting_for_the_decision_ends_with_it(question, socket_of):

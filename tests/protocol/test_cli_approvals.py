@@ -119,6 +119,16 @@ async def test_an_approval_is_stored_and_names_who_gave_it(claw_as, ben, ask):
     assert (stored.status, stored.decision, stored.decided_by) == ("approved", "allow-once", ben)
 
 
+@pytest.mark.parametrize("groups", [("Approver",), ("Approver", "User")])
+async def test_a_token_with_the_scope_of_approvals_is_all_it_needs(claw_as, person, ask, groups):
+    claw, question = claw_as(person(*groups), "operator.approvals"), await ask()
+    short = str(question.pk)[:8]
+    assert (await claw("list")).startswith(short)
+    assert f"plan         {question.plan_hash}\n" in await claw("show", short)
+    assert f"question     {question.pk}" in await claw("show", str(question.pk))
+    assert await claw("approve", short) == f"{short} approved: touch made\n"
+
+
 @pytest.mark.parametrize(
     ("given", "scope", "uses", "minutes"),
     [

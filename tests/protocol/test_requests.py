@@ -95,7 +95,7 @@ async def test_a_bug_is_told_by_a_reference_and_costs_only_that_request(sockets,
         raise ZeroDivisionError("secret detail")
 
     health = registry.methods()["health"]
-    broken_one = registry.Method(health.name, health.scope, health.params, health.result, broken, health.description, None)
+    broken_one = registry.Method(health.name, health.scopes, health.params, health.result, broken, health.description, None)
     monkeypatch.setitem(registry.methods(), "health", broken_one)
     socket = await sockets.connect()
     error = (await socket.request("health"))["error"]

@@ -9,7 +9,9 @@ from clawsite.gateway.schema import protocol_schema
 def test_the_schema_is_published_without_signing_in(database):
     answer = Client().get("/api/protocol.json")
     assert answer.status_code == 200
-    assert answer.json()["methods"]["agent"]["scope"] == "operator.write"
+    methods = answer.json()["methods"]
+    assert (methods["agent"]["scope"], methods["agent"]["scopes"]) == ("operator.write", ["operator.write"])
+    assert methods["exec.approval.list"]["scopes"] == ["operator.read", "operator.approvals"]
 
 
 async def test_answers_and_events_are_as_published(sockets, hand):

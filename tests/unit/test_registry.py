@@ -11,7 +11,7 @@ from clawsite.gateway.events import EVENTS
 from clawsite.gateway.rates import Bucket
 from clawsite.gateway.registry import Nothing, method
 from clawsite.gateway.schema import protocol_schema
-from clawsite.gateway.scopes import Scope
+from clawsite.gateway.scopes import Scope, grants
 from tests.unit.gateway_fakes import Clock
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -30,8 +30,16 @@ def test_a_method_that_changes_something_says_what_it_is_for_tokens_with_tool_li
     for scope in set(Scope) - {Scope.READ}:
         with pytest.raises(ValueError, match="tool limits"):
             method("careless", scope=scope)(handler)
+        with pytest.raises(ValueError, match="tool limits"):
+            method("careless", scope=(scope, Scope.APPROVALS))(handler)
     with pytest.raises(ValueError, match="tool limits"):
         needs(Scope.WRITE)
+
+
+def test_of_several_scopes_one_is_enough():
+    any_of = (Scope.READ, Scope.APPROVALS)
+    assert [grants(frozenset({scope}), *any_of) for scope in Scope] == [True, True, False, True, False]
+    assert registry.methods()["exec.approval.list"].scopes == any_of
 
 
 def test_a_method_cannot_be_declared_twice_or_without_words():
@@ -58,7 +66,7 @@ def test_every_method_and_event_has_a_schema():
         jsonschema.Draft202012Validator.check_schema(part["result"])
     for name, one in registry.methods().items():
         assert schema["methods"][name]["params"]["additionalProperties"] is False
-        assert schema["methods"][name]["scope"] == one.scope
+        assert schema["methods"][name]["scopes"] == list(one.scopes)
 
 
 def test_the_protocol_page_is_what_the_code_says():

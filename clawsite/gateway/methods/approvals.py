@@ -20,6 +20,9 @@ from tools_app.execution.grants import Wish
 
 Reason = Annotated[str, Field(max_length=approvals.LONGEST_REASON)]
 MOST = 200
+# Who answers questions need not be allowed to read chats, or to write in them. Which questions are seen, the account decides.
+TO_SEE = (Scope.READ, Scope.APPROVALS)
+TO_ASK = (Scope.WRITE, Scope.APPROVALS)
 NOT_DELIVERED = "everybody who may approve is asked, on the page and on every connection"
 
 
@@ -27,7 +30,7 @@ class ListParams(Params):
     limit: int = Field(100, ge=1, le=MOST)
 
 
-@method("exec.approval.list", scope=Scope.READ)
+@method("exec.approval.list", scope=TO_SEE)
 async def list_(call: Call, params: ListParams) -> list[ApprovalRecord]:
     """The open questions, oldest first: all of them for who may approve, those of one's own sessions for everybody else."""
     return await db.read(open_records, call.user, limit=params.limit)
@@ -37,7 +40,7 @@ class ById(Params):
     id: Id
 
 
-@method("exec.approval.get", scope=Scope.READ)
+@method("exec.approval.get", scope=TO_SEE)
 async def get(call: Call, params: ById) -> ApprovalRecord:
     """One question, open or closed."""
     return await db.read(found_record, call.user, params.id)
@@ -82,6 +85,12 @@ async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
 
 def answered(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
     """The question after an answer that counted, or that was the one it has already."""
+    give(user, approval_id, answer)
+    return found_record(user, approval_id)
+
+
+def give(user: User, approval_id: str, answer: Answer) -> bool:
+    """Answer a question; False when it has this answer of this person already."""
     wish = Wish(answer.for_.scope, answer.for_.seconds, answer.for_.uses) if answer.for_ else None
     decision, seen = answer.decision, answer.plan_hash
     try:
@@ -91,7 +100,8 @@ def answered(user: User, approval_id: str, answer: Answer) -> ApprovalRecord:
         told = late.details or {}
         if (told.get("decision"), told.get("decidedBy")) != (decision, user.get_username()):
             raise
-    return found_record(user, approval_id)
+        return False
+    return True
 
 
 @method("exec.approval.extend", scope=Scope.APPROVALS, limited=Limited.HARMLESS)
@@ -116,7 +126,7 @@ def _drop(user: Any, approval_id: str) -> ResolveAnswer:
         return ResolveAnswer(ok=True, approval=record_of(approvals.drop(approval_id, by=user), user))
 
 
-@method("exec.approval.waitDecision", scope=Scope.READ)
+@method("exec.approval.waitDecision", scope=TO_SEE)
 async def wait(call: Call, params: ById) -> ApprovalRecord:
     """The question once it is closed: answered, expired or void."""
     return await decided(call.runtime.approval_waits, call.user, params.id)
@@ -167,7 +177,7 @@ class RequestAnswer(TypedDict):
     reason: NotRequired[str]
 
 
-@method("exec.approval.request", scope=Scope.WRITE, limited=Limited.HARMLESS)
+@method("exec.approval.request", scope=TO_ASK, limited=Limited.HARMLESS)
 async def request(call: Call, params: RequestParams) -> RequestAnswer | Followed[RequestAnswer]:
     """Ask people about a command of your own. Answered when they have decided; nothing is run here."""
     asked = await db.write(

@@ -9,7 +9,8 @@ from typing_extensions import TypedDict
 
 from clawsite.gateway import limits
 from clawsite.gateway.addressing import ByKey, Cursor, IsoTime, ToSession
-from clawsite.gateway.approvals import MOST_OPEN, ApprovalRecord, ApprovalReplay, replay_of
+from clawsite.gateway.approval_snapshots import ApprovalReplay, replay_of
+from clawsite.gateway.approvals import ApprovalRecord
 from clawsite.gateway.catch_up import BEGINNING, Epoch, Missed, Place, missed_events, open_approvals, place_of
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.fanout import replay
@@ -66,7 +67,8 @@ async def subscribe(call: Call, params: ListParams) -> SubscribeAnswer:
 
 class FollowParams(ByKey):
     """With `fromStateVersion` the missed events are sent first, as events, and the live ones after them; `epoch` is the one that
-    came with that cursor. Without it, each new message is also told as `session.message`.
+    came with that cursor. Without it, each new message is also told as `session.message`. With `includeApprovals` the questions of
+    the session come with the answer, and later ones as `session.approval`.
 
     On a connection with the cap session-scoped-events each comes once and in order. Without it, live events may have been sent
     before the subscription: compare cursors.
@@ -99,6 +101,8 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
     by_messages = params.from_state_version is None
     promised: asyncio.Event | None = None
     just_made = False
+    if params.include_approvals:
+        connection.approvals_of.add(str(session.id) if session else params.address.own_key())
     if session is None:
         # Listen first and look again then: a session made between the two is not missed.
         promised = asyncio.Event() if params.from_state_version is not None else None
@@ -127,12 +131,12 @@ async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[Fo
         if just_made:
             connection.held.discard(row_id)
         cursor = await _follow_from_now(call, row_id, by_messages=by_messages)
-        return {**answer, "cursor": cursor, **await _questions(call, params, session, key)}
+        return {**answer, "cursor": cursor, **await _questions(call, params, session)}
     if row_id in connection.held and not just_made:
         raise Conflict("the missed events of this session are being sent already", retryable=True)
     connection.held.add(row_id)
     hub.audience.follow(connection, row_id)
-    first: FollowAnswer = {**answer, "cursor": start, **await _questions(call, params, session, key)}
+    first: FollowAnswer = {**answer, "cursor": start, **await _questions(call, params, session)}
     own = session.owner_id == call.user.pk
 
     def may_see() -> bool:
@@ -152,12 +156,12 @@ class _Questions(TypedDict):
     approvalReplay: NotRequired[ApprovalReplay]
 
 
-async def _questions(call: Call, params: FollowParams, session: Session, key: str) -> _Questions:
+async def _questions(call: Call, params: FollowParams, session: Session) -> _Questions:
     """Read when the connection follows already: what is asked later, or answered, it is told."""
     waiting = await open_approvals(call.user, session)
     if not params.include_approvals:
         return _Questions(approvals=waiting)
-    return _Questions(approvals=waiting, approvalReplay=replay_of(key, waiting, truncated=len(waiting) == MOST_OPEN))
+    return _Questions(approvals=waiting, approvalReplay=await db.read(replay_of, call.user, session))
 
 
 async def _promise(sent: asyncio.Event) -> None:
@@ -191,7 +195,9 @@ async def unfollow(call: Call, params: ByKey) -> UnfollowAnswer:
     connection.followed_keys.discard(own_key)
     connection.message_keys.discard(own_key)
     connection.awaited_keys.pop(own_key, None)
+    connection.approvals_of.discard(own_key)
     if session is not None:
         connection.message_floors.pop(str(session.id), None)
+        connection.approvals_of.discard(str(session.id))
         call.runtime.hub.audience.unfollow(connection, str(session.id))
     return UnfollowAnswer(subscribed=False, key=session.key_for(call.user.pk) if session else own_key)

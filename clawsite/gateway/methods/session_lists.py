@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import orjson
 from pydantic import Field
@@ -18,6 +18,7 @@ from clawsite.infra.errors import ClawError, NotFound
 from clawsite.routing.inbound import find_or_none
 from sessions_app import selectors
 
+T = TypeVar("T")
 Row = dict[str, Any]
 PEOPLE = "the list is the caller's; own leaves out what nobody shares with them"
 MOST = 1000  # rows of a reply; who asks for more gets the first, and the place to go on
@@ -110,7 +111,7 @@ def _owned_first(owned: list[Row], page: list[Row]) -> list[Row]:
     return both if len(fitting(both)) == len(both) else page
 
 
-def fitting(rows: list[Row]) -> list[Row]:
+def fitting(rows: list[T]) -> list[T]:
     """As many rows as one reply holds."""
     size = 0
     for position, row in enumerate(rows):

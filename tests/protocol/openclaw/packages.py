@@ -8,12 +8,14 @@ import fcntl
 import functools
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,13 @@ def modules(lists: Path = HERE) -> Path:
         if not folder.is_dir():
             _fetch(lists, folder)
     return folder
+
+
+@functools.cache
+def published() -> dict[str, Any]:
+    """The JSON Schema of OpenClaw's protocol: its methods with their scopes, and its shapes."""
+    folder = modules() / "node_modules" / "@openclaw" / "gateway-protocol"
+    return dict(json.loads((folder / "protocol.schema.json").read_text()))
 
 
 def _fetch(lists: Path, folder: Path) -> None:

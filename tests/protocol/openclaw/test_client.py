@@ -142,6 +142,15 @@ async def test_openclaws_client_understands_refusals(openclaw, address, person, 
     assert gone["details"] == {"reason": "APPROVAL_NOT_FOUND"}
 
 
+async def test_openclaws_client_that_asks_for_the_scope_of_approvals_alone_sees_questions(openclaw, address, person, token_of):
+    """As `openclaw gateway call exec.approval.list` does: it asks for the published scope of the method."""
+    approver = token_of(person("Approver", name="ben"))
+    hello = await connected(openclaw, address, approver, scopes=["operator.approvals"])
+    assert hello["auth"]["scopes"] == ["operator.approvals"]
+    assert await openclaw.call("exec.approval.list", {}) == []
+    assert await openclaw.call("approval.history", {}) == {"items": []}
+
+
 async def test_openclaws_client_is_refused_with_a_wrong_token(openclaw, address):
     await openclaw.say(connect={"url": f"ws://{address}", "token": "claw_wrong"})
     refused = await openclaw.find(lambda line: "refused" in line)

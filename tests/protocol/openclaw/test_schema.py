@@ -5,8 +5,6 @@ clients pass over, but only under the names in OURS: nothing is added by acciden
 """
 
 import asyncio
-import functools
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +15,7 @@ from agents.models import Agent
 from clawsite.gateway import registry, runtime
 from sessions_app.models import Run
 from tests.devices import TestDevice
-from tests.protocol.openclaw.packages import modules
+from tests.protocol.openclaw.packages import published
 
 RESULTS = {
     "agent.identity.get": "AgentIdentityResult",
@@ -47,6 +45,7 @@ PARAMS = {
 OF_NODES = {"commands", "caps", "permissions", "pathEnv"}  # that one declares: who lets it in has to know
 # What we say besides, by the place in which it stands.
 OURS = {
+    "ExecApprovalGrantsListResult": {"grants/*": {"usesLeft", "scope", "subject", "line", "entries", "givenBy"}},
     "HelloOk": {"snapshot": {"epoch"}, "snapshot/health": {"runs", "lanes", "workers", "stopped"}},
     "AgentEvent": {"": {"sessionKey", "sessionId", "cursor"}},  # OpenClaw's gateway sends the first one too
     **{name: {"": {"sessionId"}} for name in CHAT.values()},
@@ -60,12 +59,6 @@ OURS = {
     "ToolsEffectiveResult": {"": {"policyVersion", "refused", "notOffered"}, "groups/*/tools/*": {"group"}},
     "ToolsInvokeResult": {"": {"runId"}, "error": {"layer"}},
 }
-
-
-@functools.cache
-def published() -> dict[str, Any]:
-    folder = modules() / "node_modules" / "@openclaw" / "gateway-protocol"
-    return json.loads((folder / "protocol.schema.json").read_text())
 
 
 def faults(name: str, value: Any) -> Iterator[str]:

@@ -1,0 +1,137 @@
+"""`session.approval`: who follows a session with its questions hears of each, asked and closed, and nobody else does."""
+
+from typing import Any
+
+import pytest
+
+from clawsite.infra import db
+from sessions_app import members, queue
+from tests import asking
+from tools_app.execution import approval_clock, approvals
+from tools_app.models import Approval
+
+KEY = "agent:main:main"
+ASKED = {"key": KEY, "includeApprovals": True}
+
+
+@pytest.fixture
+def people(person):
+    return {"ada": person("User", name="ada"), "ben": person("Approver", "User", name="ben"), "eve": person("User", name="eve")}
+
+
+@pytest.fixture
+def socket_of(sockets, people, token_of):
+    async def connect(name: str, **connect: Any):
+        return await sockets.connect(token_of(people[name]), **connect)
+
+    return connect
+
+
+@pytest.fixture
+def ask(people, session_of, tmp_path):
+    """A run of ada's that asks about a command and waits: `await ask()`."""
+
+    async def made() -> Approval:
+        return await db.write(_asked, people["ada"], session_of(people["ada"], KEY), tmp_path, alone=True)
+
+    return made
+
+
+def _asked(user: Any, session: Any, workspace: Any) -> Approval:
+    asking.allow_asking()
+    claimed = asking.claimed_run(user, session)
+    question = asking.asked(claimed, workspace)
+    queue.park(claimed, "approval")
+    return question
+
+
+async def heard(socket: Any, phase: str) -> dict[str, Any]:
+    return await socket.event("session.approval", phase=phase)
+
+
+async def test_a_question_is_told_when_it_is_asked_and_when_it_is_answered(ask, people, session_of, socket_of):
+    ada, ben = await socket_of("ada"), await socket_of("ben")
+    await db.write(session_of, people["ada"], KEY)
+    assert (await ada.call("sessions.messages.subscribe", ASKED))["approvalReplay"]["approvals"] == []
+    question = await ask()
+    asked = await heard(ada, "pending")
+    assert (asked["sessionKey"], asked["approval"]["id"], asked["approval"]["status"]) == (KEY, str(question.pk), "pending")
+    assert asked["approval"]["presentation"]["commandText"] == "touch made"
+    assert (await ada.call("sessions.messages.subscribe", ASKED))["approvalReplay"]["approvals"] == [asked["approval"]]
+    await ben.call("exec.approval.resolve", {"id": str(question.pk), "decision": "deny"})
+    closed = (await heard(ada, "terminal"))["approval"]
+    assert (closed["status"], closed["decision"], closed["resolver"]) == ("denied", "deny", {"kind": "device", "id": "ben"})
+    assert ben.events("session.approval") == [], "an approver who does not follow it"
+
+
+async def test_a_session_that_is_not_there_yet_can_be_followed_too(ask, socket_of):
+    ada = await socket_of("ada", caps=["session-scoped-events"])
+    await ada.call("sessions.messages.subscribe", ASKED)
+    question = await ask()
+    assert (await heard(ada, "pending"))["approval"]["id"] == str(question.pk)
+
+
+async def test_members_know_the_session_by_its_shared_name_and_strangers_hear_nothing(ask, people, session_of, socket_of):
+    ada, ben, eve, other = [await socket_of(name) for name in ("ada", "ben", "eve", "ada")]
+    session = await db.write(session_of, people["ada"], KEY)
+    await db.write(members.share, people["ada"], session, "ben", "viewer", alone=True)
+    shared = f"session:{session.pk}"
+    await ben.call("sessions.messages.subscribe", {**ASKED, "key": shared})
+    await eve.call("sessions.messages.subscribe", ASKED)
+    await eve.request("sessions.messages.subscribe", {**ASKED, "key": shared})
+    await other.call("sessions.messages.subscribe", {"key": KEY})
+    await ada.call("sessions.messages.subscribe", ASKED)
+    question = await ask()
+    assert (await heard(ben, "pending"))["sessionKey"] == shared
+    await ben.call("exec.approval.resolve", {"id": str(question.pk), "decision": "allow-once"})
+    assert (await heard(ben, "terminal"))["approval"]["source"]["sessionKey"] == shared
+    await heard(ada, "terminal")
+    assert eve.events("session.approval") == []
+    assert other.events("session.approval") == [], "it did not ask for questions"
+
+
+async def test_who_takes_the_subscription_back_hears_no_more(ask, people, session_of, socket_of):
+    await db.write(session_of, people["ada"], KEY)
+    ada, other = await socket_of("ada"), await socket_of("ada")
+    for socket in (ada, other):
+        await socket.call("sessions.messages.subscribe", ASKED)
+    await ada.call("sessions.messages.unsubscribe", {"key": KEY})
+    await ask()
+    await heard(other, "pending")
+    await ada.call("health")
+    assert ada.events("session.approval") == []
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "reason"),
+    [("nobody answers", "expired", "timeout"), ("the run is stopped", "cancelled", "run-aborted")],
+)
+async def test_a_question_that_nobody_answered_is_closed_too(ask, people, session_of, socket_of, ends, status, reason):
+    await db.write(session_of, people["ada"], KEY)
+    ada = await socket_of("ada")
+    await ada.call("sessions.messages.subscribe", ASKED)
+    question = await ask()
+    await heard(ada, "pending")
+    if ends == "nobody answers":
+        await db.write(_is_late, question)
+    else:
+        await db.write(approvals.void_of_run, question.run_id, "stopped", alone=True)
+    told = (await heard(ada, "terminal"))["approval"]
+    assert (told["status"], told["reason"], told["resolver"]) == (status, reason, {"kind": "system"})
+
+
+def _is_late(question: Approval) -> None:
+    Approval.objects.filter(pk=question.pk).update(expires_at=question.created_at)
+    approval_clock.look_at_the_clock()
+
+
+async def test_more_time_is_told(ask, people, session_of, socket_of):
+    await db.write(session_of, people["ada"], KEY)
+    ada, ben = await socket_of("ada"), await socket_of("ben")
+    await ada.call("sessions.messages.subscribe", ASKED)
+    question = await ask()
+    asked = await heard(ada, "pending")
+    await ben.call("exec.approval.extend", {"id": str(question.pk)})
+    longer = (await ada.find(lambda f: f.get("event") == "session.approval" and f["payload"] != asked))["payload"]
+    assert (longer["phase"], longer["approval"]["id"]) == ("pending", str(question.pk))
+    assert longer["approval"]["expiresAtMs"] > asked["approval"]["expiresAtMs"]
