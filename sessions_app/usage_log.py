@@ -16,7 +16,7 @@ CHARACTERS = 2_000  # of each message
 
 
 class LogEntry(TypedDict):
-    """`content` is the beginning of the words, then a line `[Tool: name]` for each call. `cost` is in US dollars, where it is known."""
+    """`content` is the beginning of the words, then a line `[Tool: name]` for each call. `cost`, where known, is in US dollars."""
 
     timestamp: int
     role: Literal["user", "assistant", "toolResult"]
