@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
@@ -23,16 +23,24 @@ COPIED = ("agent", "channel", "title", "model", "thinking_level", "verbose_level
 
 
 @transaction.atomic
-def fork_session(user: User, session: Session, message_id: str | None = None) -> Session:
+def fork_session(
+    user: User, session: Session, message_id: str | None = None, *, key: str = "", origin: dict[str, Any] | None = None
+) -> Session:
     """A new session with the visible entries through that message, or all of them. Who may see a session may fork it.
 
-    The copies belong to no run. What was known from their runs and tool calls is written into them.
+    The copies belong to no run. What was known from their runs and tool calls is written into them. Without a key it gets one of
+    its own; of a key that another process was first with, that session is returned.
     """
     end = place_of(session, message_id).position if message_id else END
-    key = f"agent:{session.agent}:{uuid.uuid4().hex[:12]}"
-    made = Session(owner=user, key=key, forked_from=session, **{name: getattr(session, name) for name in COPIED})
+    key = key or f"agent:{session.agent}:{uuid.uuid4().hex[:12]}"
+    copied = {name: getattr(session, name) for name in COPIED}
+    made = Session(owner=user, key=key, forked_from=session, origin=origin or {}, **copied)
     made.channel = "webchat"
-    made.save(force_insert=True)
+    try:
+        with transaction.atomic():
+            made.save(force_insert=True)
+    except IntegrityError:
+        return Session.objects.get(owner=user, key=key, deleted_at__isnull=True)
     count = 0
     for page in _pages(session, end):
         calls = read_facts(page)

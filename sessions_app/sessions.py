@@ -22,7 +22,7 @@ THINKING_LEVELS = ("", "off", "minimal", "low", "medium", "high", "xhigh")
 # Wire name -> column. Everything else that may be patched is kept by its wire name in `settings`.
 COLUMNS = {"label": "label", "title": "title", "model": "model", "thinkingLevel": "thinking_level", "verboseLevel": "verbose_level"}
 RESTORABLE = dt.timedelta(days=30)  # after its deletion
-KEPT_AS_IS = {"reasoningLevel", "responseUsage", "elevatedLevel", "sendPolicy", "groupActivation"}
+KEPT_AS_IS = {"reasoningLevel", "responseUsage"}  # what clients show; no run reads them
 
 
 def find_session(user: User, *, key: str | None = None, session_id: str | None = None) -> Session:

@@ -14,7 +14,9 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef
+from django.db.models.functions import Left
 
+from clawsite.accounts.models import User
 from clawsite.infra import clock
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app import client_calls, sql
@@ -60,6 +62,12 @@ def left_waiting(most: int) -> list[tuple[UUID, str]]:
     busy = Run.objects.filter(session=OuterRef("session"), status__in=Run.UNFINISHED)
     rows = SystemEvent.objects.exclude(hook="").filter(Exists(ended_since), ~Exists(busy), session__deleted_at__isnull=True)
     return list(rows.values_list("session_id", "hook").distinct()[:most])
+
+
+def waiting_for(user: User, *, most: int, characters: int) -> list[str]:
+    """The beginnings of what waits in somebody's own sessions, oldest first."""
+    rows = SystemEvent.objects.filter(session__owner=user, session__deleted_at__isnull=True).order_by("pk")
+    return list(rows.values_list(Left("text", characters), flat=True)[:most])
 
 
 def told(events: Iterable[tuple[str, dt.datetime]]) -> str:

@@ -188,6 +188,7 @@ class ToolFactory:
     asking the same again and again is its use, so that the loop guard has more patience. Without `timeout_s` it has the
     installation's (`CLAWSITE_TOOL_TIMEOUT_SECONDS`), with BY_ITSELF none from outside. A `supervised` tool's factory returns a
     callable that has a `plan` too: what it says it would do is judged, and perhaps shown to people, before it may.
+    `served` are the MCP server it comes from and its name there.
     """
 
     name: str
@@ -203,6 +204,7 @@ class ToolFactory:
     owner_only: bool = False
     supervised: bool = False
     timeout_s: float | None = None
+    served: tuple[str, str] | None = None
 
     def create(self, env: ToolEnv) -> Tool:
         try:

@@ -3,11 +3,12 @@
 from typing import Any
 
 from django.http import HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
 
 from agents.selectors import list_agents
 from clawsite.api import openai_errors
 from clawsite.api.caller import caller
-from clawsite.api.openai_errors import Refused, unknown_model
+from clawsite.api.openai_errors import WrongMethod, unknown_model
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from sessions_app.keys import DEFAULT_AGENT, is_agent_name
@@ -38,10 +39,11 @@ def agent_of(model: str) -> str:
     return DEFAULT_AGENT if name.lower() == DEFAULT else name
 
 
+@csrf_exempt  # what is not a GET is told so
 async def models(request: HttpRequest) -> JsonResponse:
     """The agents somebody may talk to."""
     if request.method != "GET":
-        return openai_errors.answer(_only_get())
+        return openai_errors.answer(WrongMethod("GET"))
     try:
         await caller(request, Scope.READ)
         agents = await db.read(list_agents)
@@ -52,9 +54,10 @@ async def models(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"object": "list", "data": rows})
 
 
+@csrf_exempt
 async def model(request: HttpRequest, name: str) -> JsonResponse:
     if request.method != "GET":
-        return openai_errors.answer(_only_get())
+        return openai_errors.answer(WrongMethod("GET"))
     try:
         await caller(request, Scope.READ)
         wanted = agent_of(name).lower()
@@ -68,7 +71,3 @@ async def model(request: HttpRequest, name: str) -> JsonResponse:
 
 def _row(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": OURS}
-
-
-def _only_get() -> Refused:
-    return Refused("use GET", code="method_not_allowed", status=405)

@@ -57,6 +57,14 @@ class Refused(ClawError):
         self.http_status = status
 
 
+class WrongMethod(Refused):
+    """There is something at the address, but it is reached by another method."""
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__(f"use {allowed}", code="method_not_allowed", status=405)
+        self.allowed = allowed
+
+
 class RunFailed(ClawError):
     """The run ended without an answer."""
 
@@ -87,7 +95,8 @@ def explain(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
             code = getattr(error, "error_code", None)
             code = code or ("rate_limit_exceeded" if error.http_status == 429 else CODES.get(error.code))
             shape = _shape(error.http_status, error.message, getattr(error, "param", None), code)
-            return error.http_status, shape, error.retry_headers
+            headers = {"Allow": error.allowed} if isinstance(error, WrongMethod) else error.retry_headers
+            return error.http_status, shape, headers
     reference = secrets.token_hex(4)
     log.error("internal error, reference %s", reference, exc_info=error)
     return 500, _shape(500, f"internal error (reference {reference})", None, "internal_error"), {}

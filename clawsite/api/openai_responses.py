@@ -13,7 +13,7 @@ from django.views.decorators.csrf import csrf_exempt
 from clawsite.api import openai_errors
 from clawsite.api.caller import caller
 from clawsite.api.openai_agents import OURS
-from clawsite.api.openai_errors import Refused
+from clawsite.api.openai_errors import Refused, WrongMethod
 from clawsite.api.openai_happenings import Answered, Ended, Happening, Said, Silence, Telling, Usage
 from clawsite.api.openai_response_shapes import call_item, message_item, response, status_of, text_part
 from clawsite.api.openai_responses_request import read_responses
@@ -41,11 +41,12 @@ async def responses(request: HttpRequest) -> HttpResponseBase:
         return openai_errors.answer(error)
 
 
+@csrf_exempt  # what is not a GET is told so
 async def one_response(request: HttpRequest, response_id: str) -> JsonResponse:
     """A response of one's own, also while it is being made."""
     try:
         if request.method != "GET":
-            raise Refused("use GET", code="method_not_allowed", status=405)
+            raise WrongMethod("GET")
         user = await caller(request, Scope.READ)
         try:
             run = await db.read(own_run, user, response_id.removeprefix("resp_"))

@@ -7,7 +7,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from pydantic import ValidationError
 
 from clawsite.api.caller import caller
-from clawsite.api.openai_errors import Refused, first_fault
+from clawsite.api.openai_errors import WrongMethod, first_fault
 from clawsite.api.openai_runs import Started, start
 from clawsite.api.openai_spoken import MOST_VALUES
 from clawsite.api.openai_wishes import Wish
@@ -24,7 +24,7 @@ HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the second
 async def started_by(request: HttpRequest, read: Callable[[Any], Wish]) -> tuple[Started, Wish]:
     """The run that a request asks for, and its wish. Who sends it is known before anything of the body is read."""
     if request.method != "POST":
-        raise Refused("use POST", code="method_not_allowed", status=405)
+        raise WrongMethod("POST")
     user = await caller(request, Scope.WRITE)
     wish = await understood(request, MESSAGES, lambda body: _wish_in(body, read))
     return await start(request, user, wish), wish

@@ -2,7 +2,7 @@
 
 from functools import partial
 from typing import Annotated, Any, NotRequired
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from ninja import Query, Router
 from ninja.responses import Status
@@ -12,7 +12,7 @@ from clawsite.accounts.models import User
 from clawsite.api.access import ApiRequest, needs
 from clawsite.api.paging import CursorText, Limit, Page, cursor_of, moment, place_in
 from clawsite.gateway.limited import Limited
-from clawsite.gateway.methods.session_making import NewSession, made
+from clawsite.gateway.methods.session_making import NewSession, making
 from clawsite.gateway.methods.sessions import Changes, changed, row_of
 from clawsite.gateway.methods.tools import EffectiveAnswer, effective_answer
 from clawsite.gateway.scopes import Scope
@@ -71,11 +71,16 @@ def _page(user: User, before: list[Any] | None, limit: int, agent: str, label: s
     return {"items": selectors.list_rows(user, page), "next": following}
 
 
-@router.post("/sessions", response={201: SessionOut}, auth=needs(Scope.WRITE, limited=Limited.CARRIED))
+@router.post("/sessions", response={201: SessionOut, 200: SessionOut}, auth=needs(Scope.WRITE, limited=Limited.CARRIED))
 async def create_session(request: ApiRequest, body: NewSession) -> Any:
-    """Make a session; without a key it gets one. A key that exists already returns that session."""
-    user = request.auth.user
-    return await db.read(row_of, user, await made(user, body))
+    """Make a session; without a key it gets one. A key that exists already returns that session, with status 200.
+
+    Without a key the same `idempotencyKey` again returns the same session; with another body it is a conflict.
+    """
+    user, new = request.auth.user, uuid4()
+    make, order = making(user, body, id=new)
+    session = await db.write(make, key=order)
+    return Status(201 if session.pk == new else 200, await db.read(row_of, user, session))
 
 
 @router.get("/sessions/{session_id}", response=SessionOut, auth=needs(Scope.READ))

@@ -6,8 +6,9 @@ from uuid import uuid4
 import orjson
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from clawsite.api.caller import caller
 from clawsite.gateway import runtime
@@ -40,6 +41,14 @@ class InvokeBody(BaseModel):
     agent_id: Id | None = None
     idempotency_key: IdempotencyKey | None = None
     timeout_ms: Patience = USUAL_PATIENCE
+    dry_run: bool = False
+
+    @field_validator("dry_run")
+    @classmethod
+    def _never_dry(cls, value: bool) -> bool:
+        if value:
+            raise PydanticCustomError("not_here", "Cannot be used: a call is made or refused; tools.effective lists the tools")
+        return value
 
     @model_validator(mode="before")
     @classmethod

@@ -16,14 +16,14 @@ from clawsite.gateway import limited, limits, registry
 from clawsite.gateway.authority import SignedOut
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.errors import Answered, Close, describe, error_shape
-from clawsite.gateway.frames import NEWEST, Request, complaint, complaints, encode_failure, encode_success
+from clawsite.gateway.frames import Request, complaint, complaints, encode_failure, encode_success
 from clawsite.gateway.observed import count, observed
 from clawsite.gateway.rates import Bucket
 from clawsite.gateway.registry import Call, Followed, Method
 from clawsite.gateway.runtime import Runtime
 from clawsite.gateway.scopes import grants
 from clawsite.infra import metrics
-from clawsite.infra.errors import ClawError, Forbidden, InvalidRequest, Unavailable
+from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +43,12 @@ class Dispatcher:
         await self._have_room()
         if refusal := self._refusal():
             metrics.rate_limited.labels("socket").inc()
-            self._connection.line.reply_now(_failure(request, refusal))
+            self._connection.line.reply_now(self._failure(request, refusal))
             return
         method = registry.methods().get(request.method)
         if method is None:
             count("unknown", InvalidRequest.code)
-            self._connection.line.reply_now(_failure(request, InvalidRequest(f"unknown method: {request.method}")))
+            self._connection.line.reply_now(self._failure(request, InvalidRequest(f"unknown method: {request.method}")))
             return
         order = method.order(request.params or {}) if method.order else None
         before, mine = self._queue_behind(order)
@@ -117,12 +117,10 @@ class Dispatcher:
     async def _call(self, request: Request, method: Method) -> Any:
         authority = await self._connection.authority.current()
         if method.role != self._connection.role:
-            raise self._wrong_role()
+            raise Forbidden(f"unauthorized role: {self._connection.role}")
         if method.scopes and not grants(authority.scopes, *method.scopes):
             details = {"code": "MISSING_SCOPE", "missingScope": method.scopes[0], "requiredScopes": list(method.scopes)}
-            # Clients of protocol 3 know five codes, and this one is not among them.
-            refusal = InvalidRequest if self._connection.protocol == 3 else Forbidden
-            raise refusal(f"missing scope: {' or '.join(method.scopes)}", details=details)
+            raise Forbidden(f"missing scope: {' or '.join(method.scopes)}", details=details)
         limited.check(authority.user, method.limited, method.name)
         params = request.params or {}
         if request.idempotency_key and "idempotencyKey" not in params and "idempotency_key" in method.params.model_fields:
@@ -134,11 +132,6 @@ class Dispatcher:
                 f"invalid {method.name} params: {complaint(error)}", details={"issues": complaints(error)}
             ) from error
         return await method.handler(Call(self._connection, authority, self._runtime), valid)
-
-    def _wrong_role(self) -> ClawError:
-        """FORBIDDEN for clients that know the word; before protocol 4 everything was INVALID_REQUEST."""
-        words = f"unauthorized role: {self._connection.role}"
-        return Forbidden(words) if self._connection.protocol >= NEWEST else InvalidRequest(words)
 
     async def _follow(self, request: Request, followed: Followed[Any]) -> None:
         try:
@@ -158,12 +151,14 @@ class Dispatcher:
             await self._connection.line.reply(text)
 
     async def _fail(self, request: Request, error: Exception) -> None:
-        await self._connection.line.reply(_failure(request, error))
+        await self._connection.line.reply(self._failure(request, error))
 
-
-def _failure(request: Request, error: Exception) -> str:
-    payload = error.payload if isinstance(error, Answered) else None
-    return encode_failure(request.id, describe(error, method=request.method), payload)
+    def _failure(self, request: Request, error: Exception) -> str:
+        payload = error.payload if isinstance(error, Answered) else None
+        shape = describe(error, method=request.method)
+        if shape["code"] == Forbidden.code and self._connection.protocol == 3:  # whose clients know five codes, and not this one
+            shape["code"] = InvalidRequest.code
+        return encode_failure(request.id, shape, payload)
 
 
 def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

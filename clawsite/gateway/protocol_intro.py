@@ -37,8 +37,7 @@ known to an account by pairing, and is given a token of its own in `auth.deviceT
 [devices.md](devices.md).
 
 **Roles.** `operator`, which nearly everybody is, or `node`: a device that carries out commands, has no scopes, and may call the
-methods marked so below. A method of the other role is answered with `unauthorized role` (FORBIDDEN; INVALID_REQUEST before
-protocol 4).
+methods marked so below. A method of the other role is answered with `unauthorized role` (FORBIDDEN).
 
 **What may it do?** The scopes of the account, narrowed by the token, narrowed by `scopes` if that list is not empty. Asking for
 more yields what the account has. `operator.write` includes `operator.read`; nothing else follows from another scope. Where a
@@ -61,15 +60,15 @@ Every request is worked on by itself, so answers may overtake each other and eve
 runs in one session are begun in their order of arrival. At most 64 requests of one connection are in flight; a burst is taken at
 the speed of its answers, and what finds no place within two seconds gets a retryable `UNAVAILABLE`. Parameters are closed: an
 unknown one is an error, and one of OpenClaw's for something that does not exist here is refused with the reason, unless it is
-empty. A missing scope is FORBIDDEN, in protocol 3 INVALID_REQUEST. A bad frame after the handshake, also one with more than 50,000
-values in it, is answered with its id, or `"invalid"`, and the connection stays open.
+empty. A missing scope is FORBIDDEN. Clients of protocol 3 do not know this code and get INVALID_REQUEST instead. A bad frame after
+the handshake, also one with more than 50,000 values in it, is answered with its id, or `"invalid"`, and the connection stays open.
 
 `sessionKey` names a session among one's own (`main` is `agent:main:main`); somebody else's session, where one may see it, is named
 by `sessionId`. What one may not see does not exist: NOT_FOUND.
 
 **Idempotency.** `agent` and `chat.send` need an `idempotencyKey`; it becomes the `runId`. The same key again never
 starts a second run, in any process and after any restart: it gets the answer of the first. The same key with another body is a
-CONFLICT. `node.invoke` keeps the same promise for what a node is asked.
+CONFLICT. `node.invoke` keeps the same promise for what a node is asked, and `sessions.create` for a session without a `key`.
 
 **`agent` answers twice** with the same id: `{runId, status: "accepted"}` once the run is stored, and `status: "ok"` with the result
 when it has ended, or an error with `payload.status: "error"`. In protocol 1 the words are `pending`, `complete` and `error`.

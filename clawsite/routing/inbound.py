@@ -3,7 +3,7 @@
 Every way in passes here: the socket, HTTP, connectors. A stage that ends the journey raises an exception named after why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,13 +73,22 @@ async def receive(inbound: Inbound) -> Accepted:
     """Queue a run for the message, once for each run id."""
     inbound = inbound if inbound.verbatim else await _understood(inbound)
     _has_content(inbound)
-    if trace := tracing.current():
-        inbound = replace(inbound, options={**inbound.options, "traceparent": trace})
-    inbound = await _with_files_kept(inbound)
+    inbound = await _with_files_kept(_traced(inbound))
     session = await db.read(_addressee, inbound.user, inbound.to)
     if session is None:
         return await db.write(_open_and_accept, inbound)
     return await db.write(_accept, inbound, session, key=str(session.id))
+
+
+async def receive_first(inbound: Inbound, make: Callable[[], Session], *, key: str = "") -> tuple[Session, Accepted]:
+    """Make a session and queue a run for its first words: both, or neither. `key` is that of db.write."""
+    _has_content(inbound)
+    return await db.write(_make_and_accept, _traced(inbound), make, key=key)
+
+
+def _make_and_accept(inbound: Inbound, make: Callable[[], Session]) -> tuple[Session, Accepted]:
+    session = make()
+    return session, _accept(inbound, session)
 
 
 def _addressee(user: User, address: Address) -> Session | None:
@@ -129,6 +138,11 @@ def _model_meant(typed: str, *, by_name: bool) -> str | None:
     if by_name and find_model(typed) is None and not ("/" in typed and is_provider(typed.partition("/")[0])):
         return None
     return choose_model(typed)
+
+
+def _traced(inbound: Inbound) -> Inbound:
+    trace = tracing.current()
+    return replace(inbound, options={**inbound.options, "traceparent": trace}) if trace else inbound
 
 
 def _has_content(inbound: Inbound) -> None:

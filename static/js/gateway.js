@@ -97,22 +97,24 @@ export class Gateway {
   /**
    * Ask and get the answer's payload. Rejects with a GatewayError, also when the connection ends first: nothing is sent twice.
    * Methods that change something take an idempotencyKey, with which asking again is safe.
+   * `agent` answers twice, with `accepted` and when its run has ended: `expectFinal` waits for the second, within `timeoutMs`.
    *
-   * @param {string} method @param {object} [params] @param {{timeoutMs?: number}} [options] @returns {Promise<object>}
+   * @param {string} method @param {object} [params]
+   * @param {{timeoutMs?: number, expectFinal?: boolean}} [options] @returns {Promise<object>}
    */
-  request(method, params = {}, { timeoutMs = REQUEST_MS } = {}) {
+  request(method, params = {}, { timeoutMs = REQUEST_MS, expectFinal = false } = {}) {
     if (!this.ready) return Promise.reject(disconnected());
-    return this.#ask(method, params, timeoutMs);
+    return this.#ask(method, params, timeoutMs, expectFinal);
   }
 
-  #ask(method, params, timeoutMs) {
+  #ask(method, params, timeoutMs, expectFinal = false) {
     const id = String(++this.lastId);
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.pending.delete(id);
         reject(new GatewayError({ code: "TIMEOUT", message: `${method}: no answer in ${timeoutMs} ms`, retryable: true }));
       }, timeoutMs);
-      this.pending.set(id, { resolve, reject, timer });
+      this.pending.set(id, { resolve, reject, timer, expectFinal });
       this.socket.send(JSON.stringify({ type: "req", id, method, params }));
     });
   }
@@ -147,7 +149,8 @@ export class Gateway {
 
   #answered({ id, ok, payload, error }) {
     const asked = this.pending.get(id);
-    if (!asked) return; // it came after its time-out
+    if (!asked) return; // it came after its time-out, or is the second one of two that nobody waits for
+    if (asked.expectFinal && ok && payload?.status === "accepted") return;
     this.pending.delete(id);
     clearTimeout(asked.timer);
     if (ok) asked.resolve(payload ?? {});

@@ -9,8 +9,10 @@ from clawsite.gateway.methods import tools as methods
 from clawsite.infra import db
 from sessions_app import queue, runs
 from tests.policies import policy_restored
-from tools_app import policies
-from tools_app.models import ExecRule
+from tools_app import policies, source_changes
+from tools_app.mcp import servers
+from tools_app.mcp.listing import Listing
+from tools_app.models import ExecRule, McpServer
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_vocabulary import about_all_tools
 
@@ -130,6 +132,20 @@ async def test_a_rule_that_is_ignored_is_a_notice(user, session_of, policy, echo
     assert [notice["message"] for notice in methods._notices(seen)] == [told]
     policy.save_policy(scope="agent", subject="main", profile="full", allow=["echo", "read"])
     assert methods._notices(await db.read(effective_tools, user, session_of(user))) == []
+
+
+async def test_tools_of_mcp_servers_are_told_with_their_server_and_their_name_there(user, session_of, policy):
+    schema = {"type": "object", "properties": {}}
+    tools = [{"name": "Get-Map", "title": "Map", "description": "A map", "inputSchema": schema, "annotations": {}}]
+    row = source_changes.save_server(McpServer(name="my-weather", command="true", enabled=True))
+    servers.note("my-weather", row.revision, "ready", listing=Listing(tools, []))
+    policy.save_policy(scope="agent", subject="main", profile="full", also_allow=["group:plugins"])
+    answer = methods.effective_answer(await db.read(effective_tools, user, session_of(user)))
+    (group,) = [group for group in answer["groups"] if group["source"] == "mcp"]
+    (tool,) = group["tools"]
+    assert (group["id"], group["label"], tool["source"]) == ("mcp", "MCP", "mcp")
+    assert (tool["id"], tool["mcpServer"], tool["mcpToolName"]) == ("my_weather__get_map", "my-weather", "Get-Map")
+    assert (tool["group"], "pluginId" in tool) == ("my-weather", False)
 
 
 async def test_the_catalogue_is_told_with_plugins_or_without(echo):

@@ -262,11 +262,16 @@ def test_the_general_one_starts_a_run_as_it_is_told(operator):
         [],
         "x",
         {"message": "x", "channel": "telegram"},
+        {"message": "x", "to": 1},
     ):
         with pytest.raises(InvalidRequest):
             made.send(wrong)
     with pytest.raises(InvalidRequest, match="no model"):
         made.send({"message": "x", "model": "no/such"})
+    with pytest.raises(InvalidRequest, match="at /to: cannot be used: results go to the main session"):
+        made.send({"message": "x", "to": "+441234"})
+    made.send({"message": "x", "to": ""})
+    assert Run.objects.count() == 2
 
 
 def test_waking_leaves_words_for_the_main_session_and_starts_it(operator, user):

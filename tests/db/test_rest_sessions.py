@@ -2,6 +2,7 @@
 
 import pytest
 
+from agents.models import Agent
 from sessions_app import members
 from sessions_app.keys import OPENAI
 from sessions_app.models import Event, Run, Session
@@ -34,6 +35,26 @@ async def test_the_same_key_again_is_the_same_session(me):
     first = await me.post("/sessions", {"key": "agent:main:plans"})
     again = await me.post("/sessions", {"key": "agent:main:plans"})
     assert first.data["id"] == again.data["id"]
+    assert (first.status_code, again.status_code) == (201, 200)
+
+
+async def test_without_a_key_the_same_idempotency_key_again_is_the_same_session(me, user):
+    asked = {"idempotencyKey": "once", "label": "plans"}
+    first, again = await me.post("/sessions", asked), await me.post("/sessions", asked)
+    assert (first.status_code, again.status_code, again.data) == (201, 200, first.data)
+    other = await me.post("/sessions", {**asked, "label": "bills"})
+    assert (other.status_code, other.data["detail"]) == (
+        409,
+        "this idempotencyKey was used for another session; choose a new one",
+    )
+    assert Session.objects.filter(owner=user).count() == 1
+
+
+async def test_the_same_idempotency_key_for_another_agent_is_a_conflict(me, user):
+    Agent.objects.create(slug="other", name="Other")
+    assert (await me.post("/sessions", {"idempotencyKey": "once"})).status_code == 201
+    assert (await me.post("/sessions", {"idempotencyKey": "once", "agentId": "other"})).status_code == 409
+    assert Session.objects.filter(owner=user).count() == 1
 
 
 async def test_pages_follow_each_other_without_gap_or_repetition(me, user, session_of):

@@ -65,6 +65,17 @@ def test_the_oldest_make_room(session):
     assert kept == [f"event {n}" for n in range(5, 25)]
 
 
+def test_what_waits_is_listed_for_the_owner_of_the_session_only_and_bounded(user, session, session_of, person):
+    SessionMember.objects.create(session=session, user=(guest := person()))
+    happen(session, "one", "x" * 900)
+    happen(session_of(user), "three")
+    assert system_events.waiting_for(user, most=2, characters=100) == ["one", "x" * 100]
+    assert system_events.waiting_for(user, most=9, characters=100)[2:] == ["three"]
+    assert system_events.waiting_for(guest, most=9, characters=100) == []
+    delete_session(user, session)
+    assert system_events.waiting_for(user, most=9, characters=100) == ["three"]
+
+
 def test_another_session_is_told_nothing(user, session, session_of):
     happen(session, "only here")
     other = session_of(user)

@@ -291,9 +291,11 @@ async def test_a_run_belongs_to_the_trace_of_its_request(sdk, live):
     assert trace in Run.objects.get(owner=sdk.user).options["traceparent"]
 
 
-async def test_without_a_token_nobody_is_known_and_only_post_is_taken(live):
+async def test_without_a_token_nobody_is_known_and_only_one_method_is_taken(live):
     async with httpx.AsyncClient(base_url=live.url) as client:
         bare = await client.post("/v1/chat/completions", json=asks("hi"))
-        looked = await client.get("/v1/chat/completions")
+        looked = {path: await client.get(f"/v1/{path}") for path in ("chat/completions", "responses")}
+        sent = {path: await client.delete(f"/v1/{path}") for path in ("models", "models/main", "responses/resp_1")}
     assert (bare.status_code, bare.json()["error"]["code"]) == (401, "invalid_api_key")
-    assert looked.status_code == 405
+    assert {(one.status_code, one.headers["Allow"]) for one in looked.values()} == {(405, "POST")}
+    assert {(one.status_code, one.headers["Allow"]) for one in sent.values()} == {(405, "GET")}

@@ -146,6 +146,14 @@ async def test_a_body_of_another_shape_is_told_so(call, body):
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request")
 
 
+async def test_a_call_is_never_a_rehearsal(call):
+    assert (await call({"tool": "session_status", "dryRun": False})).status_code == 200
+    rehearsed = await call({"tool": "session_status", "dryRun": True})
+    assert rehearsed.status_code == 400
+    assert rehearsed.json()["error"]["message"].startswith("at /dryRun: cannot be used: a call is made or refused")
+    assert ToolCall.objects.count() == 1
+
+
 async def test_who_sends_it_must_be_known_and_may_write(call, live, person):
     assert (await call({"tool": "read"}, token="")).status_code == 401
     assert (await call({"tool": "read"}, token="claw_nothing")).status_code == 401

@@ -67,7 +67,7 @@ class Player:
                 for name, value in values.items():
                     setattr(self.settings, name, value)
             case {"do": [what, *arguments]}:
-                await getattr(self.hand, what)(*arguments)
+                await getattr(self.hand, what)(*self.filled(arguments))
             case {"open": options}:
                 await self.socket(on, **self.filled(options))
             case {"connect": params}:

@@ -24,6 +24,14 @@ async def test_a_hundred_identical_requests_start_one_run_and_get_one_answer(soc
     assert Run.objects.count() == 1
 
 
+async def test_ten_identical_requests_make_one_session_with_one_run(sockets):
+    clients = [await sockets.connect() for _ in range(2)]
+    asked = {"idempotencyKey": "same", "message": "hi"}
+    answers = await asyncio.gather(*(client.call("sessions.create", asked) for client in clients for _ in range(5)))
+    assert {(answer["sessionId"], answer["runId"]) for answer in answers} == {(answers[0]["sessionId"], "same")}
+    assert (Session.objects.count(), Run.objects.count()) == (1, 1)
+
+
 async def test_messages_to_one_session_are_queued_in_the_order_they_were_sent(sockets):
     socket = await sockets.connect()
     for n in range(40):

@@ -1,5 +1,6 @@
 """static/js/gateway.js as somebody else's page uses it: nothing of our pages around it, another origin, a token."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -148,6 +149,33 @@ def test_a_request_without_an_answer_ends_with_its_own_time_out(plain: Page, gat
     assert plain.evaluate("gateway.pending.size") == 0
     gateway.answer_late("health", lambda params: {"ok": True})  # too late, and nobody minds
     assert plain.evaluate("gateway.request('health').then(({ ok }) => ok)")
+
+
+def test_the_second_answer_is_waited_for_where_it_is_wanted(plain: Page, gateway: FakeGateway) -> None:
+    start(plain)
+    gateway.answers["agent"] = None
+    plain.evaluate("""() => {
+      const ask = (options) => gateway.request("agent", {}, options).then(({ status }) => status, ({ code }) => code);
+      window.told = {};
+      for (const [name, options] of Object.entries({ first: {}, final: { expectFinal: true }, failed: { expectFinal: true } }))
+        ask(options).then((status) => { told[name] = status; });
+    }""")
+    gateway.until_asked("agent", 3)
+    (socket, first), (_, final), (_, failed) = gateway.unanswered
+
+    def send(frame: dict[str, Any], **reply: Any) -> None:
+        socket.send(json.dumps({"type": "res", "id": frame["id"], **reply}))
+
+    for frame in (first, final, failed):
+        send(frame, ok=True, payload={"status": "accepted"})
+    until(plain, lambda: plain.evaluate("told") == {"first": "accepted"})
+    send(first, ok=True, payload={"status": "ok"})
+    send(failed, ok=False, error={"code": "UNAVAILABLE", "message": "no"}, payload={"status": "error"})
+    until(plain, lambda: plain.evaluate("told.failed") == "UNAVAILABLE")
+    assert plain.evaluate("told") == {"first": "accepted", "failed": "UNAVAILABLE"}
+    send(final, ok=True, payload={"status": "ok"})
+    until(plain, lambda: plain.evaluate("told.final") == "ok")
+    assert plain.evaluate("gateway.pending.size") == 0
 
 
 def test_what_was_asked_when_the_line_broke_is_rejected_and_not_sent_again(plain: Page, gateway: FakeGateway) -> None:

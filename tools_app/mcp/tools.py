@@ -41,4 +41,5 @@ def _factory(server: McpServer, tool: dict[str, Any]) -> ToolFactory:
         check=checked_by_schema(tool["inputSchema"]),
         make=make,
         timeout_s=server.timeout_seconds,
+        served=(server_name, name),
     )

@@ -10,8 +10,9 @@ from hashlib import sha256
 from typing import Any, Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from agents.model_choice import choose_model
 from clawsite.gateway.frames import complaint
@@ -79,6 +80,14 @@ class AgentBody(_Body):
     timeout_seconds: float | None = Field(None, gt=0, le=86_400)
     agent_id: str | None = Field(None, max_length=64)
     wait_for_completion: bool = False
+    to: str | None = None
+
+    @field_validator("to")
+    @classmethod
+    def _to_nobody(cls, value: str | None) -> str | None:
+        if value:
+            raise PydanticCustomError("not_here", "Cannot be used: results go to the main session and to nobody else")
+        return value
 
 
 def wish_of(hook: Hook, facts: Facts) -> RunWish | WakeWish:

@@ -1,6 +1,5 @@
 """The commands people write instead of a message. Each calls the method a program would call, and puts the outcome into words."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NotRequired
@@ -165,9 +164,8 @@ async def _patch(call: Call, session: Session | None, address: Address, **change
 
 
 async def _new(call: Call, title: str, agent: str, idempotency_key: str) -> Done:
-    # The key follows from the message's own, so that a message sent twice makes one conversation.
-    name = hashlib.sha256(idempotency_key.encode()).hexdigest()[:12]
-    wanted = {"key": f"agent:{agent}:{name}", "displayName": " ".join(title.split())[:200]}
+    # With the message's own key, so that a message sent twice makes one conversation.
+    wanted = {"agentId": agent, "displayName": " ".join(title.split())[:200], "idempotencyKey": idempotency_key}
     made = await session_making.create(call, session_making.CreateParams.model_validate(wanted))
     return Done(_("This is a new conversation."), made["key"])
 

@@ -12,10 +12,11 @@ from clawsite.gateway.presence import listed
 from clawsite.gateway.registry import Call, Nothing, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import clock, db
-from sessions_app import selectors
+from sessions_app import selectors, system_events
 from sessions_app.keys import DEFAULT_AGENT
 
 RECENT = 10
+MOST_QUEUED = 20
 
 
 class HealthParams(Params):
@@ -37,6 +38,8 @@ class StatusParams(Params):
 
 
 class StatusAnswer(TypedDict):
+    """`queuedSystemEvents` are the beginnings of what the next runs of one's own sessions will be told, the 20 oldest."""
+
     version: str
     uptimeMs: int
     heartbeat: dict[str, Any]
@@ -70,7 +73,7 @@ def _status(call: Call, params: StatusParams) -> StatusAnswer:
             "agents": [{"agentId": agent.slug, "enabled": False, "every": "disabled", "everyMs": None} for agent in agents],
         },
         channelSummary=[],
-        queuedSystemEvents=[],
+        queuedSystemEvents=system_events.waiting_for(call.user, most=MOST_QUEUED, characters=selectors.PREVIEW_CHARACTERS),
         sessions={
             "paths": [],
             "count": page.total,

@@ -1,8 +1,8 @@
 """Making a session, empty, with its first message, or as a fork of another."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar, Literal, NotRequired, cast
+from typing import Any, ClassVar, Literal, NotRequired, cast
 from uuid import uuid4
 
 from pydantic import AliasChoices, Field
@@ -16,7 +16,8 @@ from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.inbound import Address, Inbound, open_session, receive
+from clawsite.routing.inbound import Address, Inbound, open_session, receive_first
+from sessions_app.asked_once import asked_once
 from sessions_app.forks import fork_session
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
@@ -31,7 +32,7 @@ class NewSession(Params):
     display_name: str = Field("", max_length=200)
     model: str = Field("", max_length=200)
     thinking_level: Level | None = None
-    idempotency_key: IdempotencyKey | None = None  # the key itself already makes it idempotent
+    idempotency_key: IdempotencyKey | None = None  # for one without a key, which would itself make it idempotent
 
 
 class CreateParams(NewSession):
@@ -67,18 +68,23 @@ class CreateAnswer(SessionAnswer):
 
 @method("sessions.create", scope=Scope.WRITE, limited=Limited.CARRIED)
 async def create(call: Call, params: CreateParams) -> CreateAnswer:
-    """Make a session; without a key it gets one. A key that exists already returns that session."""
-    session = await (_forked(call, params) if params.fork else made(call.user, params))
-    answer = await answer_of(call, session)
+    """Make a session; without a key it gets one. A key that exists already returns that session.
+
+    Without a key the same `idempotencyKey` again returns the same session and the same run; with another request it is CONFLICT.
+    """
+    make, order = (await _forking(call, params)) if params.fork else making(call.user, params)
     if not params.message:
-        return cast("CreateAnswer", answer)
-    run_id, to = params.idempotency_key or uuid4().hex, Address(session_id=str(session.id))
-    accepted = await receive(Inbound(call.user, params.message, run_id, to, verbatim=True))
-    return CreateAnswer(**answer, runStarted=True, runId=accepted.run_id)
+        return cast("CreateAnswer", await answer_of(call, await db.write(make, key=order)))
+    run_id = params.idempotency_key or uuid4().hex
+    session, accepted = await receive_first(Inbound(call.user, params.message, run_id, Address(), verbatim=True), make, key=order)
+    return CreateAnswer(**await answer_of(call, session), runStarted=True, runId=accepted.run_id)
 
 
-async def made(user: User, params: NewSession) -> Session:
-    """With a limited token settings are for a fresh session only: one with a key may be found by runs that have more tools."""
+def making(user: User, params: NewSession, **more: Any) -> tuple[Callable[[], Session], str]:
+    """What makes the session, or finds it, and the key to do it in order of; `more` are fields of one that is made.
+
+    With a limited token settings are for a fresh session only: one with a key may be found by runs that have more tools.
+    """
     fields = {
         "label": params.label,
         "title": params.display_name,
@@ -91,12 +97,20 @@ async def made(user: User, params: NewSession) -> Session:
     key, agent = address.own_key(), parse_key(address.own_key()).agent
     if address.agent and address.agent != agent:
         raise InvalidRequest(f"session key {key!r} belongs to agent {agent!r}, not {address.agent!r}")
-    # A partial, because `key` of db.write is the session to lock.
-    return await db.write(partial(open_session, user, key=key if params.key else None, agent=agent, **fields))
+    if params.key:
+        return partial(open_session, user, key=key, **fields, **more), key
+    return _once(user, params, agent, partial(open_session, user, agent=agent, **fields, **more))
 
 
-async def _forked(call: Call, params: CreateParams) -> Session:
+async def _forking(call: Call, params: CreateParams) -> tuple[Callable[[], Session], str]:
     if params.key or not params.parent_session_key:
         raise InvalidRequest("a fork needs parentSessionKey and gets a key of its own")
     parent = await found(call, address_of(params.parent_session_key, None, params.agent_id))
-    return await db.write(fork_session, call.user, parent, key=str(parent.id))
+    return _once(call.user, params, parent.agent, partial(fork_session, call.user, parent))
+
+
+def _once(user: User, params: NewSession, agent: str, make: Callable[..., Session]) -> tuple[Callable[[], Session], str]:
+    if params.idempotency_key is None:
+        return make, ""
+    asked = params.model_dump(exclude={"agent_id", "idempotency_key"}, exclude_defaults=True)
+    return partial(asked_once, user, agent, params.idempotency_key, asked, make), params.idempotency_key

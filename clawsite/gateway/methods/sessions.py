@@ -96,7 +96,10 @@ def _by_label(call: Call, label: str, agent: str | None) -> Session:
 
 
 class Changes(Params):
-    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks."""
+    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
+
+    `reasoningLevel` and `responseUsage` are kept for clients, which show more or less by them; they change nothing here.
+    """
 
     refused: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("execHost", "execSecurity", "execAsk", "execNode", "permissionMode", "toolOverrides"), POLICY_ONLY),
@@ -107,6 +110,8 @@ class Changes(Params):
         "expectedMarkedUnreadAt": "nobody marks a session as unread",
         **dict.fromkeys(("spawnedBy", "completionOwnerSessionKey"), "only an agent spawns sessions"),
         "expectedLifecycleRevision": "use expectedSessionId",
+        "elevatedLevel": POLICY_ONLY,
+        **dict.fromkeys(("sendPolicy", "groupActivation"), "there are no messaging channels to send to"),
         "traceLevel": "the log of a run has everything: runs.events",
     }
 
@@ -117,9 +122,6 @@ class Changes(Params):
     verbose_level: Literal["off", "on", "full"] | None = None
     reasoning_level: Literal["off", "on", "stream"] | None = None
     response_usage: Literal["off", "tokens", "full", "on"] | None = None
-    elevated_level: Literal["off", "on", "ask", "full"] | None = None
-    send_policy: Literal["allow", "deny"] | None = None
-    group_activation: Literal["mention", "always"] | None = None
     pinned: bool | None = None
     archived: bool | None = None
     unread: Literal[False] | None = None  # all that it says up to now was read, as by sessions.read
@@ -128,6 +130,7 @@ class Changes(Params):
 class PatchParams(ByKey, Changes):
     """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
 
+    `reasoningLevel` and `responseUsage` are kept for clients, which show more or less by them; they change nothing here.
     With `expectedSessionId` nothing is changed in a session that has begun anew since.
     """
 

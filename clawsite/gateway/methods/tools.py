@@ -24,6 +24,8 @@ from tools_app.sources import known_tools
 
 ToolName = Annotated[str, Field(min_length=1, max_length=128)]
 Source = Literal["core", "plugin"]
+EffectiveSource = Literal["core", "plugin", "mcp"]
+LABELS: dict[EffectiveSource, str] = {"core": "Core", "plugin": "Plugin", "mcp": "MCP"}
 
 
 class CatalogTool(TypedDict):
@@ -92,23 +94,25 @@ class NotOffered(TypedDict):
 
 
 class EffectiveTool(TypedDict):
-    """`group` is its name in a policy, without `group:`."""
+    """`group` is its name in a policy, without `group:`. `mcpToolName` is what its server calls it."""
 
     id: str
     label: str
     description: str
     rawDescription: str
-    source: Source
+    source: EffectiveSource
     pluginId: NotRequired[str]
+    mcpServer: NotRequired[str]
+    mcpToolName: NotRequired[str]
     group: str
 
 
 class EffectiveGroup(TypedDict):
-    """Our own tools, or those of plugins."""
+    """Our own tools, those of plugins, or those of MCP servers."""
 
-    id: Source
+    id: EffectiveSource
     label: str
-    source: Source
+    source: EffectiveSource
     tools: list[EffectiveTool]
 
 
@@ -227,10 +231,11 @@ def _grouped(tools: list[Registered]) -> list[CatalogGroup]:
 
 
 def _by_source(tools: list[Registered]) -> list[EffectiveGroup]:
-    groups: dict[Source, EffectiveGroup] = {}
+    groups: dict[EffectiveSource, EffectiveGroup] = {}
     for each in tools:
-        facts, source, words = each.facts, _source(each.facts), each.factory.description
-        group = groups.setdefault(source, EffectiveGroup(id=source, label=source.capitalize(), source=source, tools=[]))
+        facts, served, words = each.facts, each.factory.served, each.factory.description
+        source: EffectiveSource = "mcp" if served else _source(facts)
+        group = groups.setdefault(source, EffectiveGroup(id=source, label=LABELS[source], source=source, tools=[]))
         row = EffectiveTool(
             id=facts.name,
             label=each.factory.label,
@@ -239,7 +244,9 @@ def _by_source(tools: list[Registered]) -> list[EffectiveGroup]:
             source=source,
             group=_group_of(facts),
         )
-        if facts.plugin:
+        if served:
+            row["mcpServer"], row["mcpToolName"] = served
+        elif facts.plugin:
             row["pluginId"] = facts.plugin
         group["tools"].append(row)
     return [groups[source] for source in sorted(groups)]

@@ -1,0 +1,24 @@
+"""What each message of a session has used, as OpenClaw's usage page lists it."""
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.gateway.addressing import ByKey, found
+from clawsite.gateway.registry import Call, method
+from clawsite.gateway.scopes import Scope
+from clawsite.infra import db
+from sessions_app.usage_log import LogEntry, usage_log
+
+
+class LogParams(ByKey):
+    limit: int = Field(200, ge=1, le=1000)
+
+
+class LogAnswer(TypedDict):
+    logs: list[LogEntry]
+
+
+@method("sessions.usage.logs", scope=Scope.READ)
+async def logs(call: Call, params: LogParams) -> LogAnswer:
+    """The last messages of a session, shortened, oldest first, with the tokens and the cost of each answer."""
+    return LogAnswer(logs=await db.read(usage_log, await found(call, params.address), params.limit))

@@ -1,0 +1,79 @@
+"""Sessions asked for without a key, by two processes at once: one is made, and both are answered with it."""
+
+import threading
+from functools import partial
+
+import pytest
+from django.db import connection, transaction
+
+from clawsite.infra.errors import Conflict
+from clawsite.routing.inbound import open_session
+from sessions_app.asked_once import asked_once
+from sessions_app.forks import fork_session
+from sessions_app.models import Session
+from sessions_app.runs import accept_run
+from sessions_app.sessions import inject_message
+
+ASKED = {"label": "plans"}
+
+
+@pytest.fixture
+def at_once():
+    """Run this in two threads, neither of which makes a session before both have looked for it."""
+
+    def run(body):
+        both_looked, outcomes = threading.Barrier(2), []
+
+        def make_late(make):
+            def late(**given):
+                if connection.vendor != "sqlite":  # which has one writer: the second looks when the first has committed
+                    both_looked.wait(20)
+                return make(**given)
+
+            return late
+
+        def one():
+            try:
+                with transaction.atomic():
+                    outcomes.append(body(make_late))
+            except Exception as error:
+                outcomes.append(error)
+            finally:
+                connection.close()
+
+        threads = [threading.Thread(target=one) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return outcomes
+
+    return run
+
+
+def test_two_at_once_make_one_session_and_one_run(user, at_once):
+    def body(late):
+        make = late(partial(open_session, user, agent="main"))
+        session = asked_once(user, "main", "once", ASKED, make)
+        return session.pk, accept_run(user=user, session=session, run_id="once", prompt="hello").pk
+
+    outcomes = at_once(body)
+    assert outcomes[0] == outcomes[1]
+    assert Session.objects.get(owner=user).pk == outcomes[0][0]
+
+
+def test_two_forks_at_once_are_one(user, session_of, at_once):
+    talk = session_of(user)
+    inject_message(user, talk, "one")
+    outcomes = at_once(lambda late: asked_once(user, "main", "once", ASKED, late(partial(fork_session, user, talk))).pk)
+    assert outcomes[0] == outcomes[1]
+    fork = Session.objects.get(owner=user, forked_from=talk)
+    assert (fork.pk, fork.entry_count) == (outcomes[0], 1)
+
+
+def test_a_session_somebody_named_so_is_not_taken_for_it(user, session_of):
+    made = asked_once(user, "main", "once", ASKED, partial(open_session, user, agent="main"))
+    Session.objects.filter(pk=made.pk).delete()
+    session_of(user, made.key)
+    with pytest.raises(Conflict):
+        asked_once(user, "main", "once", ASKED, partial(open_session, user, agent="main"))
