@@ -13,6 +13,8 @@ from django.apps import apps
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from agents.selectors import find_agent
+from agents.workspace import workspace_of
 from clawsite.accounts import tokens
 from clawsite.accounts.models import BrowserSession, User
 from clawsite.gateway.devices import tokens as device_tokens
@@ -26,6 +28,7 @@ from tests.approvals import answered, asked
 from tools_app.models import Approval, Command, Grant
 
 _numbers = itertools.count(1)
+MEMORY = "MEMORY.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,12 @@ class Belongings:
 
 
 def furnish(owner: User, word: str) -> Belongings:
-    """A conversation with a file, a tool call, an open question, an answered one with its grant and command; and a token."""
+    """A conversation with a file, a tool call, an open question, an answered one with its grant and command; a memory; a token."""
     n = next(_numbers)
     session = create_session(owner, key=f"agent:main:garden-{n}", label=f"{word} label {n}")
     Attachment.objects.filter(owner=owner, session=None).delete()  # of earlier ones; a person has a hundred unsent files at most
     file = attachments.register(owner, attachments.store([f"{word} in a file {n}".encode()], f"{word}-{n}.txt", "text/plain"))
+    (workspace_of(find_agent("main"), owner.pk) / MEMORY).write_text(memory_of(word))
     run = _talked(owner, session, word, f"{word}-run-{n}")
     busy = create_session(owner, key=f"agent:main:kitchen-{n}", title=f"{word} waits")
     approval = asked(owner, busy, f"cat {word}.txt")
@@ -88,6 +92,11 @@ def furnish(owner: User, word: str) -> Belongings:
         "words": word,
     }
     return Belongings(owner, word, names)
+
+
+def memory_of(word: str) -> str:
+    """What MEMORY.md says in the workspace of somebody with that word."""
+    return f"{word} is to be remembered\n"
 
 
 def may_also(user: User, *permissions: str) -> User:

@@ -6,6 +6,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.in_process import Desk
 from tests.protocol.server import Socket, Sockets
 
 CLIENT = {"id": "openclaw-tui", "version": "1", "platform": "Linux", "mode": "ui", "deviceFamily": "Desk"}
@@ -67,3 +68,22 @@ class TestDevice:
         assert not answer["ok"], answer
         assert (await socket.closed())[0] == 1008
         return answer["error"]
+
+
+async def node_at_desk(device: TestDevice, token: str, **declared: Any) -> Desk:
+    """A client without a socket that is a node; whose token it brings must be somebody who may let it in."""
+    operator = await Desk.open(token)
+    connect = {"role": "node", "auth": {"token": token}, **declared}
+    for _ in range(2):  # the first time it is only heard of
+        desk = Desk()
+        await desk.knock()
+        challenge = await desk.find(lambda frame: frame.get("event") == "connect.challenge")
+        answer = await desk.request("connect", device.params(challenge["payload"], **connect))
+        if answer["ok"]:
+            break
+        desk.leave()
+        await operator.request("node.pair.approve", {"requestId": answer["error"]["details"]["requestId"]})
+    operator.leave()
+    assert answer["ok"], answer
+    device.token = answer["payload"]["auth"].get("deviceToken", device.token)
+    return desk

@@ -13,6 +13,7 @@ from typing import Any
 from clawsite.gateway import runtime
 from clawsite.gateway.handshake import Knock
 from clawsite.gateway.peer import Peer
+from tests.protocol.published import Published
 
 PATIENCE = 30.0  # a guard against hangs
 Frame = dict[str, Any]
@@ -23,11 +24,13 @@ class NoAnswer(Exception):
 
 
 class Desk:
-    """One client. What the gateway sends is kept in `seen`; `closed` is its close code and reason."""
+    """One client. What the gateway sends is kept in `seen`, and must be as published; `closed` is its close code and reason."""
 
     def __init__(self) -> None:
         self.seen: list[Frame] = []
         self.texts: list[str] = []
+        self._published = Published()
+        self._faults: list[str] = []
         self.closed: tuple[int, str] | None = None
         self._ids = itertools.count(1)
         self._news = asyncio.Event()
@@ -59,6 +62,7 @@ class Desk:
     async def text(self, text: str) -> None:
         """One frame as it stands."""
         assert self._peer
+        self._published.asked(text)
         await self._peer.text(text)
 
     async def request(self, method: str, params: Any = None, *, patience: float = PATIENCE) -> Frame:
@@ -77,6 +81,7 @@ class Desk:
             async with asyncio.timeout(patience):
                 while True:
                     self._news.clear()
+                    assert not self._faults, "\n".join(self._faults)
                     while at < len(self.seen):
                         if wanted(self.seen[at]):
                             return self.seen[at]
@@ -93,7 +98,9 @@ class Desk:
 
     async def _take(self, text: str) -> None:
         self.texts.append(text)
-        self.seen.append(json.loads(text))
+        frame = json.loads(text)
+        self._faults += self._published.faults(frame)
+        self.seen.append(frame)
         self._news.set()
 
     async def _end(self, code: int, reason: str) -> None:

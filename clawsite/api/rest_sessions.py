@@ -1,7 +1,7 @@
 """Sessions over REST: list, make, look at, change, delete, and the tools that one has. What is said in them: rest_messages."""
 
 from functools import partial
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 from ninja import Query, Router
@@ -16,39 +16,17 @@ from clawsite.gateway.methods.session_making import NewSession, making
 from clawsite.gateway.methods.sessions import Changes, changed, row_of
 from clawsite.gateway.methods.tools import EffectiveAnswer, effective_answer
 from clawsite.gateway.scopes import Scope
+from clawsite.gateway.session_rows import SessionFacts
 from clawsite.infra import db
 from sessions_app import selectors, sessions
-from sessions_app.marks import Facts
 from sessions_app.models import Session
 from sessions_app.sessions import find_session
 
 router = Router(tags=["sessions"])
 
 
-class SessionOut(Facts):
+class SessionOut(SessionFacts):
     """`id` stays; `sessionId` changes with every reset. `pinned`, `archived` and `unread` are the caller's own."""
-
-    id: str
-    key: str
-    sessionId: str
-    agentId: str
-    kind: str
-    label: str | None
-    displayName: str | None
-    derivedTitle: str | None
-    channel: str
-    owner: NotRequired[dict[str, Any]]
-    createdAt: int
-    updatedAt: int
-    thinkingLevel: str | None
-    verboseLevel: str | None
-    model: str | None
-    inputTokens: int
-    outputTokens: int
-    totalTokens: int
-    costUsd: float
-    cursor: int
-    forkedFrom: NotRequired[str]
 
 
 @router.get("/sessions", response=Page[SessionOut], auth=needs(Scope.READ))

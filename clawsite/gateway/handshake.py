@@ -4,7 +4,6 @@ The checks come in the order OpenClaw makes them: frame, method, parameters, pro
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from django.conf import settings
 from pydantic import ValidationError
@@ -15,7 +14,9 @@ from clawsite.gateway.authority import Authority
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.device_admission import admit_device
 from clawsite.gateway.errors import Close, error_shape
+from clawsite.gateway.events import Health
 from clawsite.gateway.frames import NEWEST, ConnectParams, Request, choose_protocol, complaint, dialect_of
+from clawsite.gateway.hello_forms import HelloAuth, HelloOk, StateVersion
 from clawsite.gateway.line import Line
 from clawsite.gateway.refusals import Refused
 from clawsite.gateway.runtime import Runtime
@@ -30,7 +31,7 @@ SCOPED_EVENTS = "session-scoped-events"
 @dataclass(frozen=True, slots=True)
 class Shaken:
     connection: Connection
-    hello: dict[str, Any]
+    hello: HelloOk
     member_of: tuple[str, ...]
 
 
@@ -99,11 +100,11 @@ def _let_in(params: ConnectParams, knock: Knock) -> Knock:
     raise Refused(words, error=error_shape(InvalidRequest.code, words, details=details))
 
 
-def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], known: Known) -> dict[str, Any]:
+def _hello(connection: Connection, runtime: Runtime, health: Health, known: Known) -> HelloOk:
     """One answer for all protocols: what one of them does not know it passes over. A node is told little of the installation."""
     scopes = sorted(connection.authority.scopes)
     role = connection.role
-    auth: dict[str, Any] = {"role": role, "scopes": scopes}
+    auth = HelloAuth(role=role, scopes=scopes)
     if known.device_token:
         auth |= {"deviceToken": known.device_token, "issuedAtMs": connection.connected_ms}
     return {
@@ -115,7 +116,7 @@ def _hello(connection: Connection, runtime: Runtime, health: dict[str, Any], kno
         "snapshot": {
             "presence": runtime.presence.entries() if connection.authority.may_read else [],
             "health": health if role == "operator" else {"ok": health.get("ok", False)},
-            "stateVersion": runtime.versions.wire(),
+            "stateVersion": StateVersion(presence=runtime.versions.presence, health=runtime.versions.health),
             "epoch": runtime.epoch,
             "uptimeMs": runtime.uptime_ms,
             "sessionDefaults": {

@@ -8,7 +8,7 @@ from django.db.models import Count
 
 from agents.models import Agent
 from agents.selectors import list_agents
-from clawsite.gateway.events import Stop
+from clawsite.gateway.events import Health, Stop
 from clawsite.infra import clock
 from sessions_app import freezes, lanes, workers
 from sessions_app.keys import DEFAULT_AGENT
@@ -20,13 +20,13 @@ def active_sessions() -> int:
     return Run.objects.filter(status=Run.Status.RUNNING).count()
 
 
-def snapshot() -> dict[str, Any]:
+def snapshot() -> Health:
     """Numbers, and why nothing happens: it goes to everybody, so it names nobody's sessions."""
     began = time.perf_counter()
     kept = Session.objects.filter(deleted_at__isnull=True)
     counts = Counter(dict(kept.values_list("agent").annotate(count=Count("pk"))))
     unfinished = Run.objects.filter(status__in=Run.UNFINISHED).values_list("status").annotate(count=Count("pk"))
-    health = {
+    health: Health = {
         "ok": True,
         "ts": clock.now_ms(),
         "channels": {},
@@ -67,5 +67,5 @@ def stops_in_force() -> frozenset[int]:
     return frozenset(stop.pk for stop in freezes.active())
 
 
-def unreachable(reason: str) -> dict[str, Any]:
+def unreachable(reason: str) -> Health:
     return {"ok": False, "ts": clock.now_ms(), "error": reason}

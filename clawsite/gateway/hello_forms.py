@@ -1,21 +1,104 @@
-"""hello-ok in the form of each protocol. It is made once, with all there is; here it is given to one client. Pure."""
+"""hello-ok, and its form in each protocol. It is made once, with all there is; here it is given to one client. Pure."""
 
-from typing import Any
+from typing import Any, Literal, NotRequired
 
+from typing_extensions import TypedDict
+
+from clawsite.gateway.events import Health
 from clawsite.gateway.frames import Dialect
 from clawsite.gateway.presence import listed
 from sessions_app.attachments import LARGEST_INLINE
 
-CLASSIC_ONLY = frozenset({"version", "caps", "permissions", "session"})  # protocol 1's; the others have no place for them
 # Of the promises OpenClaw's clients look for, those that hold: models.list says of each model whether it can be used.
 CAPABILITIES = ("published-model-catalog",)
 
 
-def hello_in(dialect: Dialect, hello: dict[str, Any]) -> dict[str, Any]:
+class HelloServer(TypedDict):
+    version: str
+    connId: str
+    bootId: str
+
+
+class Features(TypedDict):
+    methods: list[str]
+    events: list[str]
+    capabilities: NotRequired[list[str]]
+
+
+class StateVersion(TypedDict):
+    presence: int
+    health: int
+
+
+class SessionDefaults(TypedDict):
+    defaultAgentId: str
+    mainKey: str
+    mainSessionKey: str
+    scope: Literal["per-sender"]
+
+
+class Snapshot(TypedDict):
+    presence: list[dict[str, Any]]
+    health: Health
+    stateVersion: StateVersion
+    epoch: str
+    uptimeMs: int
+    sessionDefaults: SessionDefaults
+
+
+class HelloAuth(TypedDict):
+    role: Literal["operator", "node"]
+    scopes: list[str]
+    deviceToken: NotRequired[str]
+    issuedAtMs: NotRequired[int]
+
+
+class AttachmentLimits(TypedDict):
+    maxBytes: int
+    maxImageBytes: int
+
+
+class HelloPolicy(TypedDict):
+    maxPayload: int
+    maxBufferedBytes: int
+    tickIntervalMs: int
+    attachments: NotRequired[AttachmentLimits]
+
+
+class HelloSession(TypedDict):
+    sessionId: str | None
+    sessionKey: str
+
+
+class HelloOk(TypedDict):
+    """`hello-ok`: what the client may do, and how things stand. A node is told no presence, and of the health only `ok`.
+
+    Protocol 1 alone has `version`, `caps`, `permissions` and `session`; it has neither `capabilities` among the features nor
+    `attachments` in the policy. `auth` has a `deviceToken` where the device is given one.
+    """
+
+    type: Literal["hello-ok"]
+    protocol: int
+    server: HelloServer
+    features: Features
+    snapshot: Snapshot
+    auth: HelloAuth
+    policy: HelloPolicy
+    version: NotRequired[str]
+    caps: NotRequired[list[str]]
+    permissions: NotRequired[dict[str, bool]]
+    session: NotRequired[HelloSession]
+
+
+def hello_in(dialect: Dialect, hello: HelloOk) -> HelloOk:
     if dialect == "classic":
         return hello
-    told = {name: value for name, value in hello.items() if name not in CLASSIC_ONLY}
-    told["features"] = {**hello["features"], "capabilities": list(CAPABILITIES)}
-    told["snapshot"] = {**hello["snapshot"], "presence": listed(hello["snapshot"]["presence"], dialect)}
-    told["policy"] = {**hello["policy"], "attachments": {"maxBytes": LARGEST_INLINE, "maxImageBytes": LARGEST_INLINE}}
-    return told
+    return HelloOk(
+        type=hello["type"],
+        protocol=hello["protocol"],
+        server=hello["server"],
+        features={**hello["features"], "capabilities": list(CAPABILITIES)},
+        snapshot={**hello["snapshot"], "presence": listed(hello["snapshot"]["presence"], dialect)},
+        auth=hello["auth"],
+        policy={**hello["policy"], "attachments": {"maxBytes": LARGEST_INLINE, "maxImageBytes": LARGEST_INLINE}},
+    )

@@ -1,11 +1,11 @@
 """What a chat is, in the words of OpenClaw's own clients, where these differ from ours. Pure: the same facts, another shape."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from clawsite.gateway.session_events import SessionMessage
+from clawsite.gateway.session_events import Message, SessionMessage
 
 MOST_PENDING = 20  # that their clients take; `total` says how many there are
 
@@ -67,7 +67,7 @@ def session_message(message: dict[str, Any], session: Mapping[str, Any]) -> Sess
         updatedAt=session["updatedAt"],
         hasActiveRun=bool(session["activeRunIds"]),
         activeRunIds=session["activeRunIds"],
-        message=marked(message),
+        message=cast("Message", marked(message)),
         messageId=message["messageId"],
         messageSeq=message["position"],
     )

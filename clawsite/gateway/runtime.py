@@ -20,6 +20,7 @@ from clawsite.gateway.authority import Credential, SignedOut, Standing, standing
 from clawsite.gateway.connection import Connection
 from clawsite.gateway.devices import facts as devices
 from clawsite.gateway.errors import Close
+from clawsite.gateway.events import Health
 from clawsite.gateway.fanout import DatabaseRows
 from clawsite.gateway.hooks import reports
 from clawsite.gateway.hub import Hub
@@ -251,7 +252,7 @@ class Runtime:
     def uptime_ms(self) -> int:
         return clock.now_ms() - self.started_ms
 
-    async def health(self, *, fresh: bool = False) -> dict[str, Any]:
+    async def health(self, *, fresh: bool = False) -> Health:
         """At most a minute old."""
         if fresh or self.loop.time() - self._health_read > limits.HEALTH_SECONDS:
             await self._read_health()
@@ -283,7 +284,7 @@ class Runtime:
 
     async def _tell_health(self) -> None:
         await self._read_health()
-        payload = self._health
+        payload = dict(self._health)
         told = Outgoing("health", payload, payload, state_version=self.versions.wire(), droppable=True)
         self.hub.broadcast(told, to="operators")
 

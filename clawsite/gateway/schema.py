@@ -9,6 +9,7 @@ from clawsite.gateway import limits, registry
 from clawsite.gateway.errors import CODES, Close
 from clawsite.gateway.events import EVENTS
 from clawsite.gateway.frames import PROTOCOLS, ConnectParams, Event, Request, Response
+from clawsite.gateway.hello_forms import HelloOk
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -24,7 +25,7 @@ def protocol_schema() -> dict[str, Any]:
             "limitedTokens": None,
             "description": "The first request of every connection, and only that.",
             "params": ConnectParams.model_json_schema(),
-            "result": {"type": "object"},
+            "result": TypeAdapter(HelloOk).json_schema(mode="serialization"),
             "refused": {},
         }
     }

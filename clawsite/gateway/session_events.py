@@ -74,8 +74,23 @@ class CommandEnd(TypedDict):
     durationMs: int
 
 
-class Message(TypedDict):
-    """A message of the transcript; or, where asked for, a notice of what happened between two of them."""
+class Identity(TypedDict):
+    """Of a message, where OpenClaw's clients look for it: its `messageId`, `position` and `runId`."""
+
+    id: str
+    seq: int
+    runId: NotRequired[str]
+
+
+# A name that no class body can have.
+_Marked = TypedDict("_Marked", {"__openclaw": NotRequired[Identity]})
+
+
+class Message(_Marked):
+    """A message of the transcript; or, where asked for, a notice of what happened between two of them.
+
+    One that was imported has whatever else it had where it came from.
+    """
 
     role: Literal["user", "assistant", "toolResult", "notice"]
     content: list[dict[str, Any]]
@@ -87,9 +102,14 @@ class Message(TypedDict):
     provider: NotRequired[str]
     usage: NotRequired[dict[str, Any]]
     stopReason: NotRequired[str]
+    label: NotRequired[str]  # of words put in from outside
+    hook: NotRequired[str]  # the webhook that it is about, or that said it
+    tokenPrefix: NotRequired[str]  # the limited access token behind it
     toolCallId: NotRequired[str]
     toolName: NotRequired[str]
     isError: NotRequired[bool]
+    details: NotRequired[dict[str, Any]]  # of a tool's result, for programs
+    imageIds: NotRequired[list[str]]  # of a tool's result: the attachments in its content
     position: NotRequired[int]  # its place in the transcript, for paging; in history only, as what follows
     verdict: NotRequired[Verdict]
     approvals: NotRequired[dict[str, ApprovalFacts]]  # by the id of the tool call that waits or waited for people
@@ -105,6 +125,13 @@ class Message(TypedDict):
     kept: NotRequired[int]  # messages that stay word for word with the model,
     tokensBefore: NotRequired[int]  # and how long the next question would have been, and is: estimates
     tokensAfter: NotRequired[int]
+    leftOut: NotRequired[int]  # messages that could not be summarised
+    reason: NotRequired[str]  # why it was done
+    summarisedThrough: NotRequired[str]  # the last message that is in the summary
+    ofOthers: NotRequired[bool]  # words of a webhook or of a limited token are in it
+    toolFailures: NotRequired[list[str]]
+    filesRead: NotRequired[list[str]]
+    filesChanged: NotRequired[list[str]]
 
 
 class AgentEvent(TypedDict):
@@ -169,6 +196,7 @@ class SessionEvent(TypedDict):
     message: NotRequired[Message]
     keepThrough: NotRequired[str | None]
     keepThroughPosition: NotRequired[int]
+    forkedFrom: NotRequired[str]  # of the first event of a fork: the id of the session that it was made from
 
 
 class SessionOperation(TypedDict):
@@ -205,7 +233,7 @@ class SessionMessage(TypedDict):
     updatedAt: int
     hasActiveRun: bool
     activeRunIds: list[str]
-    message: dict[str, Any]
+    message: Message
     messageId: str
     messageSeq: int
     runId: NotRequired[str]

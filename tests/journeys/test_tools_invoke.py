@@ -183,8 +183,10 @@ async def test_a_cookie_needs_the_csrf_token_too(call, live, settings):
 
 async def test_the_socket_offers_the_same(live, person):
     async with live.client(person()) as client:
-        done = await client.request("tools.invoke", {"name": "write", "args": {"path": "a.md", "content": "# A"}})
+        wish = {"name": "write", "args": {"path": "a.md", "content": "# A"}, "idempotencyKey": "written-once"}
+        done = await client.request("tools.invoke", wish)
         assert done["ok"]
+        assert await client.request("tools.invoke", wish) == done
         assert done["toolName"] == "write"
         refused = await client.request("tools.invoke", {"name": "write", "args": {}, "sessionKey": "agent:demo:main"})
         assert (refused["ok"], refused["error"]["code"], refused["error"]["layer"]) == (False, "tool_not_allowed", "profile")

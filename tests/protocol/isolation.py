@@ -13,7 +13,19 @@ from typing import Any
 from clawsite.gateway.addressing import ByKey
 from clawsite.gateway.registry import Method
 from tests.belongings import Belongings
-from tests.protocol.isolation_table import ALIKE, EXAMPLES, MAIN, NAME, NAMES, NOT_FOR_LONG, OF_METHOD, PLAIN, Own, Ref
+from tests.protocol.isolation_table import (
+    ALIKE,
+    EXAMPLES,
+    EXAMPLES_OF_METHOD,
+    MAIN,
+    NAME,
+    NAMES,
+    NOT_FOR_LONG,
+    OF_METHOD,
+    PLAIN,
+    Own,
+    Ref,
+)
 
 # What differs between two answers without telling anything: ids, moments, durations, form tokens.
 FLEETING = (
@@ -78,7 +90,8 @@ def taken_by(method: str, parameter: str) -> Ref | None:
 def _needed(method: Method) -> dict[str, Any]:
     """What must be said to be understood at all."""
     fields = parameters(method)
-    base = {name: EXAMPLES[name] for name, field in fields.items() if name in EXAMPLES and field.is_required()}
+    examples = {**EXAMPLES, **EXAMPLES_OF_METHOD.get(method.name, {})}
+    base = {name: examples[name] for name, field in fields.items() if name in examples and field.is_required()}
     return {**base, **NOT_FOR_LONG.get(method.name, {}), **({"idempotencyKey": NEW} if "idempotencyKey" in fields else {})}
 
 

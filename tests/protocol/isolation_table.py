@@ -7,6 +7,8 @@ of the tables fails the test, so that whoever adds one says what it takes.
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.belongings import MEMORY
+
 MAIN = "agent:main:main"
 
 
@@ -131,6 +133,7 @@ PLAIN = {
 
 # What a method needs to be called at all; a key is made anew for every call.
 EXAMPLES: dict[str, Any] = {
+    "agentId": "main",
     "message": "hello",
     "decision": "deny",
     "reason": "no",
@@ -153,6 +156,10 @@ EXAMPLES: dict[str, Any] = {
     "displayName": "hello",
     "kind": "exec",
 }
+
+# Where a name means something else than in the other methods.
+OF_FILES = {"name": MEMORY}
+EXAMPLES_OF_METHOD: dict[str, dict[str, Any]] = {"agents.files.get": OF_FILES, "agents.files.set": OF_FILES}
 
 # Said also where it may be left out: nobody here ends a run or answers a question.
 NOT_FOR_LONG: dict[str, dict[str, Any]] = {

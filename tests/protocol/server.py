@@ -22,6 +22,7 @@ from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Run
 from sessions_app.queue import Claimed
 from sessions_app.runs import end_event
+from tests.protocol.published import Published
 
 PATIENCE = 20.0  # a guard against hangs
 BACKGROUND = {"tick", "presence", "health", "sessions.changed"}
@@ -72,11 +73,16 @@ async def serving(**options: Any) -> AsyncIterator[str]:
 
 
 class Socket:
-    """One client. Reads in the background, so that a test may look for the frame it wants and ignore the others."""
+    """One client. Reads in the background, so that a test may look for the frame it wants and ignore the others.
+
+    Whatever comes must be as it is published, also what the test does not look at.
+    """
 
     def __init__(self, ws: ClientConnection) -> None:
         self.ws = ws
         self.seen: list[dict[str, Any]] = []
+        self.faults: list[str] = []
+        self._published = Published()
         self.hello: dict[str, Any] = {}
         self._new = asyncio.Event()
         self._reader = asyncio.create_task(self._read())
@@ -84,7 +90,9 @@ class Socket:
     async def _read(self) -> None:
         with contextlib.suppress(ConnectionClosed):
             async for text in self.ws:
-                self.seen.append(json.loads(text))
+                frame = json.loads(text)
+                self.faults += self._published.faults(frame)
+                self.seen.append(frame)
                 self._new.set()
         self._new.set()
 
@@ -93,6 +101,7 @@ class Socket:
         at = start
         async with asyncio.timeout(PATIENCE):
             while True:
+                assert not self.faults, "\n".join(self.faults)
                 while at < len(self.seen):
                     if wanted(self.seen[at]):
                         return self.seen[at]
@@ -103,7 +112,9 @@ class Socket:
                 await self._new.wait()
 
     async def send(self, frame: Any) -> None:
-        await self.ws.send(json.dumps(frame) if not isinstance(frame, (str, bytes)) else frame)
+        text = json.dumps(frame) if not isinstance(frame, (str, bytes)) else frame
+        self._published.asked(text)
+        await self.ws.send(text)
 
     async def request(self, method: str, params: dict[str, Any] | None = None, **frame: Any) -> dict[str, Any]:
         """The whole answer frame."""
@@ -179,6 +190,8 @@ class Sockets:
     async def close(self) -> None:
         for opened in self._open:
             await opened.close()
+        faults = [fault for opened in self._open for fault in opened.faults]
+        assert not faults, "\n".join(faults)
 
 
 class Hand:

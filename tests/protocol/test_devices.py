@@ -292,6 +292,16 @@ async def test_a_rejected_device_stays_out(device, sockets, tokens):
     assert await requested(device, sockets) != request
 
 
+async def test_a_rejected_node_stays_out(device, sockets, tokens):
+    olga = await sockets.connect(tokens["olga"])
+    as_node = {"role": "node", "auth": {"token": tokens["ada"]}}
+    request = await requested(device, sockets, **as_node)
+    assert await olga.call("node.pair.reject", {"requestId": request}) == {"requestId": request, "deviceId": device.id}
+    await olga.event("node.pair.resolved", requestId=request, decision="rejected")
+    assert await code_of(olga, "node.pair.approve", {"requestId": request}) == "CONFLICT"
+    assert await requested(device, sockets, **as_node) != request
+
+
 async def test_a_request_that_has_expired_cannot_be_approved(device, sockets, tokens):
     from datetime import timedelta
 

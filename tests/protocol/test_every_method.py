@@ -1,9 +1,8 @@
 """Cases that every method has, made from the registry: whoever adds one without them is told here.
 
-Success and repeats are found in the conversations beside this file, or in a test file that is named below.
+Success and repeats are looked for in the conversations and tests beside this file; shown.py says what counts.
 """
 
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +11,10 @@ import pytest
 from clawsite.gateway import registry
 from clawsite.infra import db
 from sessions_app.models import Run, Session
-from tests.protocol.conversation import conversations
+from tests.protocol.shown import in_conversations, in_tests
 
 HERE = Path(__file__).parent
-TESTS = HERE.parent
-# Methods whose success needs more than a conversation can set up, and where it is shown.
-SHOWN_IN = {
-    **dict.fromkeys(
-        ("device.pair.approve", "device.pair.list", "device.pair.reject", "device.pair.remove", "device.pair.rename"),
-        "protocol/test_devices.py",
-    ),
-    **dict.fromkeys(("device.token.revoke", "device.token.rotate", "node.allow", "node.rename"), "protocol/test_devices.py"),
-    **dict.fromkeys(("node.pair.approve", "node.pair.list", "node.pair.reject", "node.pair.remove"), "protocol/test_devices.py"),
-    "node.broadcast": "protocol/test_nodes.py",
-    **dict.fromkeys(("node.describe", "node.event", "node.invoke", "node.invoke.result", "node.list"), "protocol/test_nodes.py"),
-    **dict.fromkeys(("approval.get", "approval.resolve", "approval.history"), "protocol/test_approval_snapshots.py"),
-    **dict.fromkeys(("exec.approval.grants.list", "exec.approval.grants.revoke"), "protocol/test_approval_grants.py"),
-    "exec.approval.drop": "protocol/test_approvals.py",
-    "exec.approval.extend": "protocol/test_approvals.py",
-    "exec.approval.get": "protocol/test_approvals.py",
-    "exec.approval.list": "protocol/test_approvals.py",
-    "exec.approval.request": "protocol/test_approvals.py",
-    "exec.approval.resolve": "protocol/test_approvals.py",
-    "exec.approval.waitDecision": "protocol/test_approvals.py",
-    "exec.approvals.get": "protocol/test_approvals.py",
-    "exec.approvals.set": "protocol/test_approvals.py",
-    "logs.tail": "protocol/test_logs.py",
-    "tools.catalog": "journeys/test_tools_invoke.py",
-    "tools.effective": "journeys/test_tools_invoke.py",
-    "tools.invoke": "journeys/test_tools_invoke.py",
-}
+WITH_WORKERS = [HERE.parent / "journeys" / "test_tools_invoke.py"]  # what needs more than a gateway
 # What a request needs besides the object, so that it fails for the object's sake.
 NEEDED: dict[str, dict[str, Any]] = {
     "agent": {"message": "hi", "idempotencyKey": "foreign"},
@@ -58,45 +31,59 @@ NO_OBJECT = {"exec.approval.request"}
 SESSION, RUN, OTHER = {"session_id"}, {"run_id"}, {"id"}
 
 
-def said() -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
-    """method -> the requests of all conversations with what is expected of each."""
-    found = defaultdict(list)
-    for file in HERE.glob("*.jsonl"):
-        for _, lines in conversations(file):
-            open_requests: dict[tuple[str, str], dict[str, Any]] = {}
-            for line in lines:
-                on = line.get("on", "a")
-                if "send" in line and isinstance(line["send"], dict) and "method" in line["send"]:
-                    open_requests[on, line["send"].get("id", "")] = line["send"]
-                elif "id" in line.get("expect", {}) and (request := open_requests.get((on, line["expect"]["id"]))):
-                    found[request["method"]].append((request, line["expect"]))
-    return found
-
-
-SAID = said()
+SHOWN = [
+    *(shown for file in sorted(HERE.glob("*.jsonl")) for shown in in_conversations(file)),
+    *(shown for file in [*sorted(HERE.rglob("test_*.py")), *WITH_WORKERS] for shown in in_tests(file)),
+]
 METHODS = registry.methods()
 FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scopes}  # the others are a node's
 
 
-def shown_elsewhere(name: str) -> bool:
-    return name in SHOWN_IN and f'"{name}"' in (TESTS / SHOWN_IN[name]).read_text()
-
-
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_every_method_is_seen_to_succeed(name):
-    succeeded = any(answer.get("ok") is True for _, answer in SAID[name])
-    assert succeeded or shown_elsewhere(name), f"write a conversation in which {name} succeeds"
+    assert any(shown.method == name for shown in SHOWN), f"write a conversation in which {name} succeeds"
 
 
 @pytest.mark.parametrize("name", sorted(name for name, each in METHODS.items() if "idempotency_key" in each.params.model_fields))
 def test_every_method_with_an_idempotency_key_is_seen_repeated(name):
-    keys = [
-        (request.get("params") or {}).get("idempotencyKey") or request.get("idempotencyKey")
-        for request, answer in SAID[name]
-        if answer.get("ok")
-    ]
-    repeated = {key for key in keys if key and keys.count(key) > 1}
-    assert repeated or shown_elsewhere(name), f"write a conversation in which {name} is sent twice with the same key"
+    sent = [(shown.test, shown.key) for shown in SHOWN if shown.method == name and shown.key]
+    assert len(set(sent)) < len(sent), f"write a conversation in which {name} is sent twice with the same key"
+
+
+CODE = """
+async def test_this(socket, live):
+    wish = {"a": 1, "idempotencyKey": "k"}
+    await socket.call("shown", {**wish, "b": 2})
+    await socket.call("shown", wish)
+    await socket.request("not.looked.at", wish)
+    async with live.client(ada) as client:
+        await client.request("of.a.client", {"idempotencyKey": "k2"})
+    with pytest.raises(AssertionError):
+        await socket.call("refused", wish)
+    assert "named" in METHODS
+
+async def never_used(socket):
+    await socket.call("not.a.test")
+"""
+TALK = """
+{"conversation": "one"}
+{"send": {"id": "1", "method": "twice", "idempotencyKey": "k"}}
+{"expect": {"id": "1", "ok": true}}
+{"expect": {"id": "1", "ok": true}}
+{"send": {"id": "2", "method": "refused", "params": {}}}
+{"expect": {"id": "2", "ok": false}}
+{"conversation": "two"}
+{"expect": {"id": "1", "ok": true}}
+{"send": {"id": "1", "method": "not.looked.at"}}
+"""
+
+
+def test_only_what_cannot_pass_otherwise_is_counted(tmp_path):
+    (tmp_path / "test_it.py").write_text(CODE)
+    (tmp_path / "it.jsonl").write_text(TALK)
+    in_code = [(shown.method, shown.key) for shown in in_tests(tmp_path / "test_it.py")]
+    assert in_code == [("shown", "k"), ("shown", "k"), ("of.a.client", "k2")]
+    assert [(shown.method, shown.key) for shown in in_conversations(tmp_path / "it.jsonl")] == [("twice", "k")]
 
 
 async def test_every_method_refuses_a_parameter_it_does_not_know(sockets, person, token_of):

@@ -7,13 +7,15 @@ import itertools
 
 import pytest
 
+from agents.workspace import place_of
 from clawsite.accounts.groups import scopes_of
 from clawsite.gateway import registry
+from clawsite.gateway.methods import agent_files
 from clawsite.gateway.models import Device, PairingRequest
 from clawsite.gateway.scopes import Scope
 from sessions_app.models import Attachment, Run, Session
 from sessions_app.sessions import ensure_session
-from tests.belongings import furnish, may_also, of_nothing, rows_now, stopped
+from tests.belongings import MEMORY, furnish, may_also, memory_of, of_nothing, rows_now, stopped
 from tests.in_process import Desk, NoAnswer, gateway
 from tests.protocol.isolation import blind, cells, leaks, levelled, parameters, plain_calls, taken_by, told_of
 from tests.protocol.isolation_table import EXAMPLES, MAIN, OF_OFFICE
@@ -145,6 +147,28 @@ async def test_offices_are_refused_to_a_plain_user(person, token_of):
             for cell in [*cells(method), *plain_calls(method)]:
                 name = caller.own.names.get(cell.kind)
                 assert "MISSING_SCOPE" in await caller.ask(cell, name), str(cell)
+        caller.desk.leave()
+
+
+async def test_the_files_of_an_agent_are_those_of_ones_own_workspace(people, token_of):
+    user, theirs = people
+    async with gateway():
+        caller = Caller(await Desk.open(token_of(user)), user)
+        read = await caller.desk.request("agents.files.get", {"agentId": "main", "name": MEMORY})
+        listed = await caller.desk.request("agents.files.list", {"agentId": "main"})
+        caller.desk.leave()
+    assert read["payload"]["file"]["content"] == memory_of("ordinary") != memory_of(theirs.word)
+    there = {file["name"]: file["size"] for file in listed["payload"]["files"] if not file["missing"]}
+    assert there == {MEMORY: len(memory_of("ordinary"))}
+
+
+async def test_a_workspace_of_somebody_else_turns_the_matrix_red(people, token_of, monkeypatch):
+    """The deliberate fault: everybody is shown into the same one."""
+    user, theirs = people
+    monkeypatch.setattr(agent_files, "place_of", lambda agent, user_pk: place_of(agent, theirs.owner.pk))
+    async with gateway():
+        caller = Caller(await Desk.open(token_of(user)), user)
+        assert (await anext(found_leaks(caller, theirs), "")).startswith("agents.files.get tells the secret")
         caller.desk.leave()
 
 

@@ -12,11 +12,12 @@ from clawsite.gateway.addressing import Cursor, Id, IdempotencyKey, ToSession
 from clawsite.gateway.approval_facts import add_approvals, add_offers
 from clawsite.gateway.catch_up import Epoch, Missed, Place, missed_events, open_approvals
 from clawsite.gateway.methods.rendering import with_html
-from clawsite.gateway.methods.sessions import Row, row_of
+from clawsite.gateway.methods.sessions import row_of
 from clawsite.gateway.openclaw_forms import InFlightRun, PendingInputs
 from clawsite.gateway.registry import Call, method
 from clawsite.gateway.scopes import Scope
 from clawsite.gateway.session_events import Message, SessionMessage
+from clawsite.gateway.session_rows import SessionRow
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import find_or_none
@@ -106,7 +107,7 @@ class HistoryAnswer(Missed):
     inFlightRun: NotRequired[InFlightRun]  # the same as activeRun, in the form of OpenClaw's clients; so is the next one
     pendingInputs: NotRequired[PendingInputs]
     inputReceipts: NotRequired[list[Receipt]]
-    sessionInfo: NotRequired[Row | None]
+    sessionInfo: NotRequired[SessionRow | None]
 
 
 @method("chat.history", scope=Scope.READ)
@@ -173,7 +174,7 @@ async def _delta(call: Call, session: Session | None, cursor: str, epoch: str, r
     return cast("HistoryAnswer", {**delta, "pendingInputs": openclaw_forms.pending_inputs(page.queued)})
 
 
-async def session_info(call: Call, session: Session, page: HistoryPage) -> Row:
+async def session_info(call: Call, session: Session, page: HistoryPage) -> SessionRow:
     """The session as sessions.describe tells it, and whether it is at work."""
     active = [page.active["runId"]] if page.active else []
     return {**await db.read(row_of, call.user, session), "hasActiveRun": bool(active), "activeRunIds": active}

@@ -79,7 +79,7 @@ async def startup(call: Call, params: StartupParams) -> StartupAnswer:
     info = told["session"]
     if info is not None:
         active = page.get("activeRun")
-        info |= {"hasActiveRun": active is not None, "activeRunIds": [active["runId"]] if active else []}
+        info["hasActiveRun"], info["activeRunIds"] = active is not None, [active["runId"]] if active else []
     model = await db.read(default_model)
     return cast(
         "StartupAnswer",

@@ -26,8 +26,7 @@ class HealthParams(Params):
 @method("health", scope=Scope.READ)
 async def health(call: Call, params: HealthParams) -> Health:
     """The state of the installation, at most a minute old; `probe` reads it now."""
-    found: Any = await call.runtime.health(fresh=params.probe)
-    return Health(**found)  # type: ignore[typeddict-item]  # made by gateway.health
+    return await call.runtime.health(fresh=params.probe)
 
 
 class StatusParams(Params):
@@ -46,7 +45,7 @@ class StatusAnswer(TypedDict):
     channelSummary: list[str]
     queuedSystemEvents: list[str]
     sessions: dict[str, Any]
-    health: dict[str, Any]
+    health: Health
     cliProjection: NotRequired[dict[str, Any]]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import orjson
 from pydantic import Field
@@ -13,13 +13,13 @@ from clawsite.gateway.addressing import Cursor, Id, Key, address_of
 from clawsite.gateway.defaults import default_model
 from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
+from clawsite.gateway.session_rows import SessionRow
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError, NotFound
 from clawsite.routing.inbound import find_or_none
 from sessions_app import selectors
 
 T = TypeVar("T")
-Row = dict[str, Any]
 PEOPLE = "the list is the caller's; own leaves out what nobody shares with them"
 MOST = 1000  # rows of a reply; who asks for more gets the first, and the place to go on
 OWNED_FIRST = 60
@@ -61,7 +61,7 @@ class ListAnswer(TypedDict):
     totalCount: int
     nextOffset: int | None
     defaults: dict[str, Any]
-    sessions: list[Row]
+    sessions: list[SessionRow]
 
 
 @method("sessions.list", scope=Scope.READ)
@@ -88,10 +88,11 @@ def _list(call: Call, params: ListParams) -> ListAnswer:
         own=params.own,
     )
     page = wanted(limit=limit, offset=params.offset)
-    rows = fitting(page.rows)
+    rows = fitting(cast("list[SessionRow]", page.rows))
     reached = params.offset + len(rows)
     if params.owner_first and not params.offset:
-        rows = _owned_first(wanted(limit=min(limit, OWNED_FIRST), owned=True).rows, rows)
+        owned = wanted(limit=min(limit, OWNED_FIRST), owned=True).rows
+        rows = _owned_first(cast("list[SessionRow]", owned), rows)
     model = default_model()
     return ListAnswer(
         ts=clock.now_ms(),
@@ -104,7 +105,7 @@ def _list(call: Call, params: ListParams) -> ListAnswer:
     )
 
 
-def _owned_first(owned: list[Row], page: list[Row]) -> list[Row]:
+def _owned_first(owned: list[SessionRow], page: list[SessionRow]) -> list[SessionRow]:
     """These before the page, each once; where a reply has no room for both, the page alone."""
     listed = {row["id"] for row in owned}
     both = [*owned, *(row for row in page if row["id"] not in listed)]

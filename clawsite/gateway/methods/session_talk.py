@@ -11,10 +11,11 @@ from clawsite.gateway.limited import Limited
 from clawsite.gateway.methods.agent import AttachmentParams
 from clawsite.gateway.methods.chat import SendAnswer, SendParams, abort, chat_send
 from clawsite.gateway.methods.chat_history import HistoryParams, chat_history
-from clawsite.gateway.methods.sessions import Row, answer_of
+from clawsite.gateway.methods.sessions import answer_of
 from clawsite.gateway.registry import Call, Followed, Params, method
 from clawsite.gateway.scopes import Scope
 from clawsite.gateway.session_events import Message
+from clawsite.gateway.session_rows import SessionRow
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import Address, find_or_none
@@ -28,7 +29,7 @@ class DescribeParams(ByKey):
 
 
 class DescribeAnswer(TypedDict):
-    session: Row | None
+    session: SessionRow | None
 
 
 @method("sessions.describe", scope=Scope.READ)
@@ -40,7 +41,8 @@ async def describe(call: Call, params: DescribeParams) -> DescribeAnswer:
     row = (await answer_of(call, session))["entry"]
     if params.include_last_message:
         last = await db.read(selectors.last_texts, [session])
-        row |= {"lastMessagePreview": last[session.pk]} if session.pk in last else {}
+        if session.pk in last:
+            row["lastMessagePreview"] = last[session.pk]
     return DescribeAnswer(session=row)
 
 

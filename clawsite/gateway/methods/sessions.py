@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal, NotRequired
+from typing import Any, ClassVar, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -13,6 +13,7 @@ from clawsite.gateway.defaults import default_model
 from clawsite.gateway.limited import Limited
 from clawsite.gateway.registry import Call, Params, method
 from clawsite.gateway.scopes import Scope
+from clawsite.gateway.session_rows import SessionRow
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest, NotFound
 from clawsite.routing.inbound import find_or_none, open_session
@@ -21,19 +22,19 @@ from sessions_app.keys import parse_key
 from sessions_app.models import Session
 
 Level = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
-Row = dict[str, Any]
 
 
 class SessionAnswer(TypedDict):
     ok: Literal[True]
     key: str
     sessionId: str
-    entry: Row
+    entry: SessionRow
 
 
-def row_of(user: User, session: Session) -> Row:
+def row_of(user: User, session: Session) -> SessionRow:
     """The session as the user's list shows it."""
-    return {**selectors.session_row(session), "key": session.key_for(user.pk), **marks.facts(user, [session])[session.pk]}
+    row = {**selectors.session_row(session), "key": session.key_for(user.pk), **marks.facts(user, [session])[session.pk]}
+    return cast("SessionRow", row)
 
 
 async def answer_of(call: Call, session: Session) -> SessionAnswer:

@@ -1,0 +1,124 @@
+"""Parameters that are not as published, made from the schema of each method: refused by name, and nothing else happens.
+
+Numbers and switches that come as text are taken, so a wrong value here is of a kind that no reader could mean.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from clawsite.gateway import registry
+from clawsite.gateway.registry import Params
+from clawsite.gateway.schema import protocol_schema
+from tests.belongings import rows_now
+from tests.devices import TestDevice, node_at_desk
+from tests.in_process import Desk, gateway
+
+METHODS = {name: method for name, method in protocol_schema()["methods"].items() if name != "connect"}
+WRONG = [{"un": "heard"}, ["unheard"], "unheard", 1.5]
+USED = {"AccessToken", "Device"}  # that they were used is noted when it suits
+
+
+def bad_params(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(parameter, parameters): each that is needed left out, and each with a value of a wrong type."""
+    defs = {"$defs": schema.get("$defs", {})}
+    properties = schema.get("properties", {})
+    needed = {name: example({**properties[name], **defs}) for name in schema.get("required", ())}
+    for name in needed:
+        yield name, {other: value for other, value in needed.items() if other != name}
+    for name, part in properties.items():
+        right = jsonschema_rs.Draft202012Validator({**part, **defs})
+        for value in [value for value in WRONG if not right.is_valid(value)][:1]:
+            yield name, {**needed, name: value}
+
+
+def example(schema: dict[str, Any]) -> Any:
+    """Something that the schema takes."""
+    candidates = ["x", 1, True, {}, [], None, *schema.get("enum", ()), "x" * schema.get("minLength", 0)]
+    right = jsonschema_rs.Draft202012Validator(schema)
+    return next(value for value in candidates if right.is_valid(value))
+
+
+async def faults_of(desk: Desk, role: str) -> list[str]:
+    """What is wrong with the answers to all bad parameters of a role's methods."""
+    found = []
+    for name, method in METHODS.items():
+        for parameter, params in bad_params(method["params"]) if method["role"] == role else ():
+            error = (await desk.request(name, params)).get("error") or {}
+            paths = [issue["path"] for issue in error.get("details", {}).get("issues", ())]
+            if error.get("code") != "INVALID_REQUEST" or not any(f"{path}/".startswith(f"/{parameter}/") for path in paths):
+                found.append(f"{name} {params}: {error or 'taken'}, not a word about {parameter}")
+    return found
+
+
+def kept() -> dict[str, Any]:
+    return {table: sorted(map(str, rows)) if table in USED else rows for table, rows in rows_now().items()}
+
+
+@pytest.fixture
+def everybody(person):
+    """Somebody who may call everything."""
+    return person("User", "Operator", "Approver", "Auditor")
+
+
+async def test_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, token_of):
+    async with gateway():
+        desk = await Desk.open(token_of(everybody))
+        before = kept()
+        assert await faults_of(desk, "operator") == []
+        assert kept() == before
+        assert (await desk.request("health"))["ok"]
+        desk.leave()
+
+
+async def test_a_nodes_bad_parameters_are_refused_by_name_and_nothing_is_stored(everybody, token_of):
+    async with gateway():
+        node = await node_at_desk(TestDevice(), token_of(everybody))
+        before = kept()
+        assert await faults_of(node, "node") == []
+        assert kept() == before
+        assert (await node.request("node.event", {"event": "still.here"}))["ok"]
+        node.leave()
+
+
+async def test_a_method_that_takes_anything_is_found(everybody, token_of, monkeypatch):
+    """The deliberate fault: what is published is not what is checked."""
+
+    class Careless(Params):
+        query: Any = None
+
+    async def nothing(call, params):
+        return {"titles": [], "results": []}
+
+    search = replace(registry.methods()["sessions.search"], params=Careless, handler=nothing)
+    monkeypatch.setitem(registry.methods(), "sessions.search", search)
+    async with gateway():
+        desk = await Desk.open(token_of(everybody))
+        found = await faults_of(desk, "operator")
+        desk.leave()
+    assert [fault for fault in found if fault.startswith("sessions.search {'query': ")]
+    assert not [fault for fault in found if not fault.startswith("sessions.search ")]
+
+
+def test_every_parameter_is_tried_that_is_not_free():
+    """Otherwise an example that is not taken, or a schema that says nothing, would leave one out."""
+    free = {
+        (name, parameter)
+        for name, method in METHODS.items()
+        for parameter in method["params"].get("properties", {})
+        if parameter not in {tried for tried, _ in bad_params(method["params"])}
+    }
+    assert free == FREE
+    assert {method.role for method in registry.methods().values()} == {"operator", "node"}
+
+
+# Anything may stand there: it is handed on as it is.
+FREE = {
+    ("node.broadcast", "payload"),
+    ("node.event", "payload"),
+    ("node.invoke", "params"),
+    ("node.invoke.result", "payload"),
+}
