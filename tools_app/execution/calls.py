@@ -71,6 +71,7 @@ class Call:
             if found := outside(file, where, self.place):
                 led = leads_elsewhere(file, where, self.place)
                 (self.doubt_files if led else self.doubt)(f"it runs code, and {found}", "inline-code")
+                break  # one reason is enough: in another directory all of them are
         for file in files:
             self.scripts.extend(real_paths(file.text, where, self.place) if file.text else [])
 
