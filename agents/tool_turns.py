@@ -20,7 +20,7 @@ from tools_app.adapter.aliases import with_own_names
 from tools_app.authorize import Authorization, AuthorizedCall
 from tools_app.definition import CallRef, ToolEnded, ToolResult, text_result
 from tools_app.execute import use_tools
-from tools_app.execution.plan import Planned
+from tools_app.execution.plan import ExecPlan, Planned
 from tools_app.hooks import Blocked, Changed, HookCall, run_hooks
 from tools_app.loop_guard import Opinion, judge, pending, refusal, told_instead
 from tools_app.supervision import Supervision
@@ -61,8 +61,18 @@ class ToolTurns:
             async for event in events:
                 watch.saw(event)
                 yield event
-        if waiting:
+        if waiting and permits and self._runs_scripts(call):
+            # What was done just now may have written what the command runs: people are asked about what is there.
+            del self.decided[call.id]
+            async with aclosing(self.use(calls[calls.index(call) :])) as rest:
+                async for later in rest:
+                    yield later
+        elif waiting:
             yield Parked("approval")
+
+    def _runs_scripts(self, call: ToolCallAsked) -> bool:
+        asked = self.decided[call.id].supervision
+        return bool(asked and isinstance(asked.plan, ExecPlan) and asked.plan.scripts)
 
     async def turn(self, calls: Sequence[ToolCallAsked]) -> Turn:
         """Everything that is known about the calls of one turn before the transaction that decides about them."""

@@ -8,6 +8,7 @@
 First what the machine does without us, then the suites. Exit code 1 when a promise is not kept. Other suites (faults, crash,
 approval) and other gateways: python -m bench.gateway --help. Queues: python -m bench.queue_bench --help.
 Pages in a browser: python -m bench.browser --help. The tool policy: python -m bench.policy_bench --help.
+The exec gate: python -m bench.gate_bench --help.
 """
 
 import argparse

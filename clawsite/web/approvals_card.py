@@ -91,6 +91,12 @@ class Card:
         ]
 
     @property
+    def scripts(self) -> list[dict[str, Any]]:
+        """Files whose content it runs, by the beginning of their hash; what is not there is not named."""
+        found = [each for each in self.plan.get("scripts", []) if each["identity"]]
+        return [{"path": seen(each["path"]), "identity": each["identity"][:12]} for each in found]
+
+    @property
     def about(self) -> SafeString:
         """The beginning of the command, in the list of those that are decided. Whoever decides sees all of it."""
         line = self.plan["line"].strip()

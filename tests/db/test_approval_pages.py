@@ -17,6 +17,7 @@ from sessions_app.models import SessionMember
 from tests.approvals import asked, many, plan_of, shown_of
 from tools_app.execution import approvals, grants
 from tools_app.execution.supervise import NO_RULE
+from tools_app.execution.terms import Script
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
@@ -155,6 +156,15 @@ def test_an_answer_names_the_plan_that_was_shown(ben, question):
         assert given.status_code == 409
         assert "what you saw is not what would run" in given.content.decode()
     assert status_of(question) == "pending"
+
+
+def test_a_question_shows_which_scripts_it_runs_and_what_they_are(ada, ben, session_of):
+    scripts = (Script("/home/ada/work/deploy.py", "ab12" * 16), Script("/home/ada/work/Makefile", ""))
+    question = asked(ada, session_of(ada), "python3 deploy.py", plan={"scripts": scripts})
+    page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
+    assert "/home/ada/work/deploy.py" in page
+    assert "ab12ab12ab12<" in page
+    assert "/home/ada/work/Makefile" not in page  # there is none
 
 
 def test_the_second_answer_is_told_who_won(ben, person, question):

@@ -463,6 +463,13 @@ def test_only_the_grant_that_was_needed_is_counted(claimed, approver, tmp_path):
     assert list(Grant.objects.order_by("id").values_list("uses_left", flat=True)) == [4, 5]
 
 
+def test_a_grant_with_other_arguments_is_not_counted(claimed, approver, tmp_path):
+    for entry in ({"pattern": "touch", "shape": ["other"]}, {"pattern": "touch", "shape": None}):
+        Grant.objects.create(scope="agent", subject="main", entries=[entry], created_at=clock.now())
+    assert may_start(claimed, planned(claimed, tmp_path, "touch made", call="c2")) == ""
+    assert list(Grant.objects.order_by("id").values_list("uses", flat=True)) == [0, 1]
+
+
 def test_who_may_not_answer_for_themselves_has_no_use_of_their_own_grants(user, person, session_of, tmp_path):
     allow_asking()
     user.groups.add(Group.objects.get(name="Approver"))

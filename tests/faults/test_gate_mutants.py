@@ -29,12 +29,28 @@ LINES = {
         "xargs evil",
         "find . -exec evil {} +",
     ],
-    "L4": ["bash -c ls", "sh -c 'ls' a b", "ls | sh", "python3 -c 'import os'", "python3 <<< 'x'", "perl -e x", "node -e x"],
+    "L4": [
+        "bash -c ls",
+        "sh -c 'ls' a b",
+        "ls | sh",
+        "python3 -c 'import os'",
+        "python3 <<< 'x'",
+        "perl -e x",
+        "node -e x",
+        "python3 /usr/lib/python3.11/pdb.py -c x s.py",
+        "make -C /tmp",
+        "cd /tmp && make",
+        "echo 'all: ; evil' > Makefile && make",
+        "echo x > json.py; python3 s.py",
+        "cp a conftest.py; python3 -m pytest",
+        "git apply x.patch && make",
+    ],
     "L5": ["sort --compress-program=evil f", "sort --compress-prog=evil f", "sort --comp=evil f", "rg --pre=evil x"],
     "L6": ["ls # comment \\\nevil", 'ls "$\\\n(evil)"', "ls ${x:-$\\\n(evil)}", "cat <<E\nx\\\nE\nevil\nE"],
     "L7": ["PATH=/tmp ls", "IFS=x ls", "GIT_PAGER=evil git log", "GIT_SSH_COMMAND=x git fetch origin"],
 }
-NEVER_ALWAYS = ["bash f", "python3 script.py", "env ls", "busybox ls", "find . -name x"]  # L3: they would allow anything
+# L3: they would allow anything.
+NEVER_ALWAYS = ["bash f", "python3 script.py", "env ls", "busybox ls", "find . -name x", "make test", "vim f"]
 
 
 async def allowed_against(place: Place) -> AsyncIterator[tuple[str, str]]:
@@ -92,6 +108,14 @@ def does_not_ask_about_code_in_the_line(monkeypatch) -> None:
         monkeypatch.setitem(programs.RULES, name, lambda call: None)
 
 
+def takes_any_file_for_one_of_the_workspace(monkeypatch) -> None:
+    monkeypatch.setattr(calls, "outside", lambda target, cwds, place: "")
+
+
+def looks_at_each_command_alone(monkeypatch) -> None:
+    monkeypatch.setattr(examine, "together", lambda walked, started: ())
+
+
 def goes_by_a_list_of_bad_options(monkeypatch) -> None:
     """And so does not know them when they are shortened."""
     read = calls.read_options
@@ -135,6 +159,8 @@ MUTANTS = [
     ("L3", takes_a_wrapper_for_an_ordinary_program),
     ("L3", allows_anything_always),
     ("L4", does_not_ask_about_code_in_the_line),
+    ("L4", takes_any_file_for_one_of_the_workspace),
+    ("L4", looks_at_each_command_alone),
     ("L5", goes_by_a_list_of_bad_options),
     ("L6", believes_both_parsers),
     ("L7", goes_by_a_list_of_bad_variables),

@@ -157,6 +157,56 @@ async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(worksho
     assert last_result(run) == "exec_denied: a program it would start is not what it was when this was allowed. It did not run."
 
 
+async def test_a_script_that_was_changed_meanwhile_does_not_run(workshop: Workshop, files, script, approver):
+    """Its interpreter is the same, and so is the line."""
+    run_pk, question = await asked(workshop, wish(command="bash tool.sh hello"))
+    assert [Path(each["path"]).name for each in question.plan["scripts"]] == ["tool.sh"]
+    (files / "tool.sh").write_text("echo worse >> log.txt\n")
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    run = await workshop.ended(run_pk)
+    question.refresh_from_db()
+    assert (times_run(files), question.status, Command.objects.count()) == (0, "void", 0)
+    assert "what would run is not what was asked about any more (scripts changed)" in last_result(run)
+
+
+async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(workshop: Workshop, files, script, approver, monkeypatch):
+    run_pk, question = await asked(workshop, wish(command="bash tool.sh hello"))
+    look = exec_tool.what_changed
+
+    async def changed_just_before(plan):
+        (files / "tool.sh").write_text("echo worse >> log.txt\n")
+        return await look(plan)
+
+    monkeypatch.setattr(exec_tool, "what_changed", changed_just_before)
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    run = await workshop.ended(run_pk)
+    assert (times_run(files), Command.objects.count()) == (0, 0)
+    assert "the content of a script it would run is not what it was when this was allowed" in last_result(run)
+
+
+async def test_a_script_that_nobody_was_asked_about_may_be_written_by_the_call_before(workshop: Workshop, files, approver):
+    for pattern in ("cp", "python3"):
+        Grant.objects.create(scope="installation", entries=[{"pattern": pattern}], created_at=clock.now(), owner=approver)
+    (files / "new.py").write_text("print('new')\n")
+    both = wish_at_once({"command": "cp new.py old.py"}, {"command": "python3 old.py"})
+    run = await workshop.ended(workshop.send(both))
+    assert last_result(run).startswith("new\n[exit code 0")
+
+
+async def test_a_question_about_a_script_that_the_call_before_wrote_is_void_at_once(workshop: Workshop, files, script, approver):
+    """Otherwise somebody would answer for a script that is gone by then."""
+    Grant.objects.create(scope="installation", entries=[{"pattern": "cp"}], created_at=clock.now(), owner=approver)
+    (files / "new.sh").write_text("echo ran >> log.txt\n")
+    run = await workshop.ended(workshop.send(wish_at_once({"command": "cp new.sh tool.sh"}, {"command": "bash tool.sh"})))
+    assert [call.status for call in calls_of(run)] == ["finished", "refused"]
+    assert "(scripts changed)" in last_result(run)
+    untouched = wish_at_once({"command": "cp new.sh other.sh"}, {"command": "bash tool.sh"})
+    run_pk, question = await asked(workshop, untouched)
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    run = await workshop.ended(run_pk)
+    assert ([call.status for call in calls_of(run)], times_run(files)) == (["finished", "finished"], 1)
+
+
 async def test_rules_that_refuse_commands_by_now_count_more_than_an_answer(workshop: Workshop, files, script, approver):
     run_pk, question = await asked(workshop, wish(command=script))
     await workshop.close()

@@ -12,7 +12,9 @@ ALLOWED = sorted(
     names(
         """ls cat grep egrep head tail wc sort uniq find xargs sed awk tar git echo cut tr diff env python3 node npm make pytest cp
         mv rm mkdir touch tee timeout nice nohup date du stat file basename dirname rg jq curl cargo go pip ln chmod test printf
-        which sleep gzip zip rsync docker bash sh busybox perl ruby ssh vim less flock stdbuf dd gcc comm paste nl od bc"""
+        which sleep gzip zip rsync docker bash sh busybox perl ruby ssh vim less flock stdbuf dd gcc comm paste nl od bc
+        vim.basic vimdiff rview rvim editor fakeroot-sysv perl5.36-x86_64-linux-gnu diff3 sdiff nm capsh logsave pg_virtualenv
+        prove pdb3 ldd xzless unzip"""
     )
 )
 

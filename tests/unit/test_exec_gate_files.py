@@ -10,6 +10,7 @@ from tests.unit.exec_gate import SEARCH, verdict
 from tools_app.execution import resolve
 from tools_app.execution.allowlist import matches, settled
 from tools_app.execution.gate import analyse
+from tools_app.execution.programs import known_as
 from tools_app.execution.resolve import find_executable
 from tools_app.execution.terms import AllowEntry, Executable, GateRules, Place
 
@@ -133,3 +134,80 @@ async def test_files_are_looked_at_anew_for_a_line_that_was_read_before(place):
     assert (await analyse("./tool", place)).executables
     (place.cwd / "tool").unlink()
     assert not (await analyse("./tool", place)).executables
+
+
+async def test_a_program_has_the_rules_of_every_name_that_leads_to_its_file(tmp_path):
+    tools = real_directory(tmp_path / "tools")
+    workspace = real_directory(tmp_path / "workspace")
+    place = Place(workspace, (workspace,), (tools,))
+    a_program(tools / "texter")
+    os.link(tools / "texter", tools / "quill")
+    (tools / "pen").symlink_to("texter")
+
+    async def found(line):
+        (program,) = (await analyse(line, place)).programs
+        return bool(program.doubts), program.never_always
+
+    assert await found("quill -c x f") == (False, "")
+    (tools / "vim").symlink_to("texter")
+    for name in ("texter", "quill", "pen", "vim", str(tools / "pen")):
+        assert await found(f"{name} -c x f") == (True, "vim can start other programs or change the system"), name
+
+
+async def test_a_name_that_the_lists_know_has_no_rules_of_other_names(tmp_path):
+    tools = real_directory(tmp_path / "tools")
+    workspace = real_directory(tmp_path / "workspace")
+    place = Place(workspace, (workspace,), (tools,))
+    a_program(tools / "git")
+    (tools / "git-shell").symlink_to("git")
+    a_program(tools / "pgrep")
+    (tools / "pkill").symlink_to("pgrep")
+    for line, doubted in (("git status", False), ("git-shell x", True), ("pgrep x", False), ("pkill x", True)):
+        (program,) = (await analyse(line, place)).programs
+        assert bool(program.doubts) is doubted, line
+
+
+@pytest.mark.parametrize(
+    ("called", "known"),
+    [
+        ("python3.11", "python"),
+        ("perl5.36-x86_64-linux-gnu", "perl"),
+        ("x86_64-linux-gnu-gcc-12", "gcc"),
+        ("x86_64-linux-gnu-nm", "nm"),
+        ("vim.basic", "vim"),
+        ("vim.gtk3", "vim"),
+        ("nc.openbsd", "nc"),
+        ("pip3.11", "pip"),
+        ("ld-linux-aarch64.so.1", "ld.so"),
+        ("diff3", "diff3"),
+        ("git2", "git2"),
+        ("base64", "base64"),
+    ],
+)
+def test_versions_and_builds_of_a_program_go_by_its_name(called, known):
+    assert known_as(called) == known
+
+
+async def test_the_content_of_scripts_is_identified(place, monkeypatch):
+    async def scripts(line):
+        found = (await analyse(line, place)).scripts
+        return {str(Path(each.path).relative_to(place.cwd)): each.identity for each in found}
+
+    (place.cwd / "s.py").write_text("one")
+    assert set(await scripts("bash -eu -o pipefail s.py x; sh -c y")) == {"s.py"}
+    before = await scripts("python3 s.py && make && pytest . /etc/hosts")
+    assert set(before) == {"s.py", "GNUmakefile", "makefile", "Makefile"}  # of the workspace, and no directories
+    assert (len(before["s.py"]), before["Makefile"]) == (64, "")
+    stamp = (place.cwd / "s.py").stat()
+    (place.cwd / "s.py").write_text("two")
+    os.utime(place.cwd / "s.py", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    changed = await scripts("python3 s.py")
+    assert changed["s.py"] not in ("", before["s.py"])
+    os.mkfifo(place.cwd / "pipe")
+    assert (await scripts("python3 pipe"))["pipe"]
+    monkeypatch.setattr(resolve, "MOST_HASHED", 2)
+    large = await scripts("python3 s.py")
+    assert large["s.py"].count(":") == 4
+    (place.cwd / "s.py").write_text("one")
+    os.utime(place.cwd / "s.py", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert await scripts("python3 s.py") != large

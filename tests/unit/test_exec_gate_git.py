@@ -11,7 +11,7 @@ from tools_app.execution import git_repository, planning
 from tools_app.execution.environment import build_environment, environment_hash
 from tools_app.execution.gate import analyse, fingerprint, narrow_entry
 from tools_app.execution.plan import ExecPlan
-from tools_app.execution.terms import GateRules, Reason
+from tools_app.execution.terms import GateRules, Reason, Script
 
 PLAIN = """[core]
 \trepositoryformatversion = 0
@@ -177,6 +177,6 @@ def test_a_plan_from_before_there_were_fingerprints_is_read_and_keeps_its_hash()
     stored = plan.to_json()
     assert "analysis_hash" not in stored
     assert ExecPlan.from_json(stored).hash == plan.hash
-    looked_at = replace(plan, analysis_hash="1" * 64)
+    looked_at = replace(plan, analysis_hash="1" * 64, scripts=(Script("/home/ada/work/s.py", "2" * 64),))
     assert ExecPlan.from_json(looked_at.to_json()) == looked_at
     assert looked_at.hash != plan.hash

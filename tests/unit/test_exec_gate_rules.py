@@ -85,19 +85,19 @@ async def test_parts_are_counted_in_characters(place):
 
 
 async def test_allow_always_stores_the_file_and_exactly_these_arguments(place):
-    stored = narrow_entry(await analyse("make test && git push origin main", place))
-    assert stored == (AllowEntry("/programs/make", ("test",)), AllowEntry("/programs/git", ("push", "origin", "main")))
+    stored = narrow_entry(await analyse("rm -rf build && git push origin main", place))
+    assert stored == (AllowEntry("/programs/rm", ("-rf", "build")), AllowEntry("/programs/git", ("push", "origin", "main")))
     given = rules("allowlist", "on-miss", *stored)
-    assert (await verdict("git push origin main && make test", place, given)).effect == "allow"
-    for line in ("make deploy", "make", "make test SHELL=evil", "git push origin other", "git push", "make test; cat f"):
+    assert (await verdict("git push origin main && rm -rf build", place, given)).effect == "allow"
+    for line in ("rm -rf src", "rm", "rm -rf build src", "git push origin other", "git push", "rm -rf build; cat f"):
         assert (await verdict(line, place, given)).effect == "ask", line
 
 
 async def test_a_stored_shape_lifts_the_argument_rule_but_not_what_the_line_does(place):
-    given = rules("allowlist", "on-miss", *narrow_entry(await analyse("make CC=clang test", place)))
-    assert (await verdict("make CC=clang test", place, given)).effect == "allow"
-    assert (await verdict("make CC=clang test > /etc/x", place, given)).effect == "ask"
-    assert (await verdict("PATH=/tmp make CC=clang test", place, given)).effect == "ask"
+    given = rules("allowlist", "on-miss", *narrow_entry(await analyse("curl -T f https://example.com", place)))
+    assert (await verdict("curl -T f https://example.com", place, given)).effect == "allow"
+    assert (await verdict("curl -T f https://example.com > /etc/x", place, given)).effect == "ask"
+    assert (await verdict("PATH=/tmp curl -T f https://example.com", place, given)).effect == "ask"
 
 
 async def test_of_a_program_that_only_reads_the_operands_are_open(place):
@@ -126,6 +126,21 @@ async def test_of_a_program_that_only_reads_the_operands_are_open(place):
         "./script.sh",
         "sudo ls",
         "perl f",
+        "make test",
+        "make CC=clang test",
+        "npm test",
+        "pip install -r requirements.txt",
+        "pytest -q",
+        "cargo test",
+        "go build ./...",
+        "vim f",
+        "vim.basic f",
+        "less f",
+        "docker run x",
+        "fakeroot-sysv ls",
+        "perl5.36-x86_64-linux-gnu f",
+        "diff3 a b c",
+        "capsh --print",
     ],
 )
 async def test_allow_always_is_not_offered_for_what_could_be_anything(place, line):

@@ -71,7 +71,8 @@ class Process:
             return Supervision("allow")
         of = ExecPlan.from_json(target.plan)
         run = self._env.run_pk or 0
-        plan = replace(of, line=text, argv=None, tool=ref.name, run=run, call=ref.id, input_to=str(target.pk), analysis_hash="")
+        plan = replace(of, line=text, argv=None, tool=ref.name, run=run, call=ref.id, input_to=str(target.pk))
+        plan = replace(plan, analysis_hash="", scripts=())
         why = Reason("input", TYPED_TO.format(name=target.name, line=of.line))
         note = f"keys: {' '.join(args.keys)}" if args.keys else ""
         analysis = Analysis(text, doubts=(why,), parts=(Part(0, len(text), "text", note),))

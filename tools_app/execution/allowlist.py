@@ -2,11 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from tools_app.execution.programs import MULTI_CALL, READERS, known_as
+from tools_app.execution.programs import MULTI_CALL, READERS, meanings
 from tools_app.execution.terms import AllowEntry, Executable, Program, Reason
 from tools_app.execution.words import Word
 
@@ -43,6 +43,12 @@ def miss(program: Program, allow: Iterable[AllowEntry]) -> tuple[Reason, ...]:
     return (*program.standing, *program.doubts)
 
 
+def covers(entry: AllowEntry, program: Program) -> bool:
+    """Whether the entry means this program, and with these arguments where it names any."""
+    means = program.executable is not None and matches(entry.pattern, program.executable)
+    return means and (entry.shape is None or (program.shape is not None and fits(program, entry.shape)))
+
+
 def matches(pattern: str, executable: Executable) -> bool:
     if not pattern.startswith("/"):
         # A bare name is not a pattern: `*` would be everything.
@@ -72,10 +78,10 @@ def _pattern(glob: str) -> re.Pattern[str]:
     return re.compile("".join(pieces))
 
 
-def shape_of(base: str, words: Iterable[Word], *, certain: bool) -> tuple[str, ...] | None:
-    """The arguments as "allow always" stores them. Exactly these words; only of programs that read, any operands."""
+def shape_of(bases: Sequence[str], words: Iterable[Word], *, certain: bool) -> tuple[str, ...] | None:
+    """The arguments as "allow always" stores them. Exactly these words; only of programs that read by all names, any operands."""
     texts = [word.text for word in words]
-    if certain and known_as(base) in READERS:
+    if certain and meanings(*bases) <= READERS:
         chosen = [text for text in texts if text is not None and text.startswith("-")]
         if len(chosen) == len(texts):
             return tuple(chosen)

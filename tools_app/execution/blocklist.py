@@ -156,12 +156,13 @@ DANGERS: tuple[Danger, ...] = (
 
 def dangers(commands: Sequence[Command], writes: Sequence[Redirection], place: Place) -> Iterator[Reason]:
     for command in commands:
+        before = {each.name.text or "" for each in command.upstream} | command.within
+        feeding = {known_as(os.path.basename(name)) for name in before} & DOWNLOADERS
         for words in _readings(command, place):
             for danger in DANGERS:
                 named = words.name in danger.names or (words.name.startswith("mkfs.") and "mkfs" in danger.names)
                 if named and danger.when(words, place):
                     yield Reason(danger.code, danger.words)
-            feeding = {known_as(os.path.basename(name)) for name in command.upstream | command.within} & DOWNLOADERS
             if feeding and known_as(words.name) in RUNS_TEXT and _takes_code(words, command):
                 yield Reason("runs-download", f"What {min(feeding)} loads from the network is run by {words.name}, unseen.")
     for write in writes:

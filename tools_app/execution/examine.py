@@ -3,15 +3,17 @@
 import os
 from collections.abc import Iterable, Sequence
 
+from tools_app.execution.aliases import names_of
 from tools_app.execution.allowlist import shape_of
 from tools_app.execution.blocklist import dangers
-from tools_app.execution.calls import Call, real_paths, write_doubt
+from tools_app.execution.calls import Call, write_doubt
 from tools_app.execution.findings import Command, TooMuch, Walked
-from tools_app.execution.programs import apply_rules, known_as, never_always
-from tools_app.execution.resolve import find_executable
+from tools_app.execution.programs import apply_rules, never_always
+from tools_app.execution.resolve import find_executable, identify_scripts
 from tools_app.execution.second_opinion import Opinion
 from tools_app.execution.syntax import Node
 from tools_app.execution.terms import Analysis, Part, Place, Program, Reason
+from tools_app.execution.together import Started, together
 from tools_app.execution.walk import MOST_COMMANDS, walk
 from tools_app.execution.words import Word
 
@@ -26,14 +28,22 @@ def examine(line: str, place: Place, tree: Node, opinion: Opinion, spelling: tup
     except TooMuch:
         doubt = Reason("too-many", f"The line holds more than {MOST_COMMANDS} commands.")
         return Analysis(line, doubts=(doubt,), unread=True)
-    calls: list[Call] = []
-    programs = [program for command in walked.commands for program in _programs(command, place, calls)]
-    doubts = [*spelling, *walked.doubts, *_disagreement(walked, opinion), *_write_doubts(walked, place), *_together(walked, calls)]
+    started: list[Started] = []
+    programs = [program for command in walked.commands for program in _programs(command, place, started)]
+    calls = [call for _, call in started]
+    doubts = [
+        *spelling,
+        *walked.doubts,
+        *_disagreement(walked, opinion),
+        *_write_doubts(walked, place),
+        *together(walked, started),
+    ]
     return Analysis(
         line=line,
         argv=_argv(walked, programs),
         programs=tuple(programs),
         executables=tuple(dict.fromkeys(program.executable for program in programs if program.executable)),
+        scripts=identify_scripts((path for call in calls for path in call.scripts), place),
         doubts=tuple(dict.fromkeys(doubts)),
         refused=tuple(dict.fromkeys([*walked.refused, *dangers(walked.commands, walked.writes, place)])),
         parts=_parts(line, walked),
@@ -44,7 +54,7 @@ def examine(line: str, place: Place, tree: Node, opinion: Opinion, spelling: tup
     )
 
 
-def _programs(command: Command, place: Place, calls: list[Call]) -> Iterable[Program]:
+def _programs(command: Command, place: Place, started: list[Started]) -> Iterable[Program]:
     if command.builtin or command.name.text is None:
         return
     waiting: list[tuple[Word, ...]] = [(command.name, *command.arguments)]
@@ -53,7 +63,9 @@ def _programs(command: Command, place: Place, calls: list[Call]) -> Iterable[Pro
         words = waiting.pop(0)
         name = words[0].text or ""
         executable = find_executable(name, command.cwds, place)
-        bases = [os.path.basename(name)] + ([os.path.basename(executable.realpath)] if executable else [])
+        bases = [os.path.basename(name)]
+        if executable:
+            bases += [os.path.basename(executable.realpath), *names_of(executable, place)]
         call = Call(bases[0], words[1:], command.cwds, place)
         apply_rules(call, *bases)
         rounds += 1
@@ -61,14 +73,14 @@ def _programs(command: Command, place: Place, calls: list[Call]) -> Iterable[Pro
             call.doubt("it starts a program that starts another one, and so on")
             call.starts.clear()
         waiting.extend(call.starts)
-        calls.append(call)
+        started.append((command, call))
         yield Program(
             name=name,
             arguments=tuple(word.text for word in words[1:]),
             executable=executable,
             doubts=tuple(dict.fromkeys(call.doubts)),
             standing=tuple(dict.fromkeys(call.standing)),
-            shape=shape_of(known_as(bases[-1]), words[1:], certain=not call.doubts and not call.standing),
+            shape=shape_of(bases, words[1:], certain=not call.doubts and not call.standing),
             never_always=never_always(*bases),
         )
 
@@ -85,38 +97,6 @@ def _write_doubts(walked: Walked, place: Place) -> Iterable[Reason]:
     for write in walked.writes:
         if found := write_doubt(write.target, write.cwds, place):
             yield Reason("write", f"A redirection writes: {found}.")
-
-
-def _together(walked: Walked, calls: Sequence[Call]) -> Iterable[Reason]:
-    """What is harmless alone and not together with the rest of the line."""
-    for call in calls:
-        if call.listed:
-            others = [other for other in calls if other is not call and not other.reads_only]
-            if others or any(os.path.basename(write.target.text or "").startswith("-") for write in walked.writes):
-                yield Reason(
-                    "glob", f"{call.name}: a glob may match a name that begins with a dash and is made by this line; write ./*."
-                )
-            elif _dashed_names(call):
-                yield Reason(
-                    "glob", f"{call.name}: a file here has a name that begins with a dash, which would be an option; write ./*."
-                )
-        for script in call.scripts:
-            made = {path for write in walked.writes for path in real_paths(write.target.text or "", write.cwds, call.place)}
-            made |= {path for other in calls for written in other.writes for path in real_paths(written, other.cwds, call.place)}
-            runs = real_paths(script, call.cwds, call.place)
-            if not runs or any(path == each or path.startswith(f"{each}/") for path in runs for each in made):
-                yield Reason("inline-code", f"{call.name}: the same line writes the code in {script} that it runs.")
-
-
-def _dashed_names(call: Call) -> bool:
-    if call.cwds is None:
-        return True
-    try:
-        return any(entry.startswith("-") for cwd in call.cwds for entry in os.listdir(cwd))
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
 
 
 def _argv(walked: Walked, programs: Sequence[Program]) -> tuple[str, ...] | None:

@@ -12,15 +12,17 @@ class Command:
     name: Word
     arguments: tuple[Word, ...]
     cwds: Cwds
-    upstream: frozenset[str]  # names of the commands whose output it reads through pipes
+    upstream: "tuple[Command, ...]"  # the commands whose output it reads through pipes
     within: frozenset[str] = frozenset()  # names of the commands in its own substitutions
     builtin: bool = False
+    once: bool = True  # not in a loop
 
 
 @dataclass(slots=True)
 class Redirection:
     target: Word
     cwds: Cwds
+    command: Command | None = None  # the simple command whose output goes there; None: that of several
 
 
 @dataclass(slots=True)

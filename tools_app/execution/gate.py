@@ -28,6 +28,7 @@ from tools_app.execution.terms import (
     Place,
     Program,
     Reason,
+    Script,
     Security,
 )
 
@@ -43,6 +44,7 @@ __all__ = [
     "Place",
     "Program",
     "Reason",
+    "Script",
     "Security",
     "analyse",
     "fingerprint",

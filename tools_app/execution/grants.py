@@ -13,7 +13,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import acting, audit, clock
 from clawsite.infra.acting import Actor
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from tools_app.execution.allowlist import matches, settled
+from tools_app.execution.allowlist import covers, settled
 from tools_app.execution.gate import AllowEntry, Analysis
 from tools_app.execution.plan import ExecPlan
 from tools_app.hidden_letters import has_hidden
@@ -76,10 +76,9 @@ class Standing:
         return same_place and self.plan.network <= seen.network and self.plan.level >= seen.level
 
     def that_match(self, analysis: Analysis) -> tuple[int, ...]:
-        """Those that name a program of the line."""
-        found = [program.executable for program in analysis.programs if program.executable]
+        """Those that name a program of the line, with these arguments where they name any."""
         return tuple(
-            row.pk for row in self.rows if any(matches(entry.pattern, each) for entry in entries_of(row) for each in found)
+            row.pk for row in self.rows if any(covers(entry, each) for entry in entries_of(row) for each in analysis.programs)
         )
 
     def without_counted(self) -> "Standing":

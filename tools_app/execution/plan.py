@@ -7,7 +7,9 @@ from typing import Any
 
 import orjson
 
-from tools_app.execution.gate import Analysis, Executable
+from tools_app.execution.gate import Analysis, Executable, Script
+
+LATER = frozenset({"analysis_hash", "scripts"})  # not in rows from before there were any, which keep their hash
 
 
 @dataclass(frozen=True)  # no slots: the hash is computed once and kept
@@ -37,20 +39,21 @@ class ExecPlan:
     timeout_s: float
     input_to: str = ""  # the line is no command but typed into this one, which runs already
     analysis_hash: str = ""  # of what the gate found; empty: it was not looked at
+    scripts: tuple[Script, ...] = ()  # files whose content it runs, as they were
 
     @cached_property
     def hash(self) -> str:
         return hashlib.sha256(orjson.dumps(self.to_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Without the fingerprint where there is none, so that a row from before there was one keeps its hash."""
-        return {name: value for name, value in asdict(self).items() if value or name != "analysis_hash"}
+        return {name: value for name, value in asdict(self).items() if value or name not in LATER}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ExecPlan":
-        values = {each.name: data[each.name] for each in fields(cls) if each.name in data or each.name != "analysis_hash"}
+        values = {each.name: data[each.name] for each in fields(cls) if each.name in data or each.name not in LATER}
         values["argv"] = None if values["argv"] is None else tuple(values["argv"])
         values["executables"] = tuple(Executable(**each) for each in values["executables"])
+        values["scripts"] = tuple(Script(**each) for each in values.get("scripts", ()))
         return cls(**values)
 
     def differences(self, other: "ExecPlan") -> list[str]:

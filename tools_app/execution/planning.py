@@ -15,6 +15,7 @@ from tools_app.execution.plan import ExecPlan, Planned
 from tools_app.execution.rules import ExecRules, rules_for
 from tools_app.execution.sandbox import available
 from tools_app.execution.values import Level, Sandbox
+from tools_app.models import Approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ async def make_plan(wanted: Wanted, ref: CallRef, env: ToolEnv) -> Planned:
         pty=wanted.pty,
         timeout_s=min(wanted.timeout_s or rules.timeout_seconds, rules.timeout_seconds),
         analysis_hash=fingerprint(analysis),
+        scripts=analysis.scripts,
     )
     return Planned(plan, analysis)
 
@@ -95,12 +97,19 @@ async def what_changed(plan: ExecPlan) -> str:
         return "a program it would start"
     if plan.analysis_hash and fingerprint(analysis) != plan.analysis_hash:
         return "what the gate found about it"
+    # Nobody has agreed to the content of what a list allows, and an earlier call of the same turn may have written it.
+    if analysis.scripts != plan.scripts and await db.read(_was_agreed_to, plan):
+        return "the content of a script it would run"
     rules_home = sandbox_of(plan).home
     if environment_hash(build_environment(rules_home, pty=plan.pty)) != plan.environment_hash:
         return "its environment"
     if available().level < plan.level:
         return "the isolation of this host"
     return ""
+
+
+def _was_agreed_to(plan: ExecPlan) -> bool:
+    return Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash).exists()
 
 
 def sandbox_of(plan: ExecPlan) -> Sandbox:

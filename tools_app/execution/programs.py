@@ -2,12 +2,14 @@
 
 import re
 
-from tools_app.execution import rules_code, rules_files, rules_git, rules_network, unwrap
+from tools_app.execution import rules_code, rules_files, rules_git, rules_modules, rules_network, unwrap
 from tools_app.execution.calls import Call
 from tools_app.execution.rules_code import INTERPRETERS, Rule
 from tools_app.execution.terms import names
 
-SHELLS = names("bash sh dash zsh ksh mksh fish csh tcsh ash rbash yash elvish nu pwsh powershell xonsh")
+SHELLS = names("""bash sh dash zsh ksh mksh fish csh tcsh ash rbash yash elvish nu pwsh powershell xonsh
+    sash posh rc slsh lksh ksh93 es osh oil""")
+COMPILERS = names("gcc g++ cc c++ clang clang++ c89 c99 c89-gcc c99-gcc")
 MULTI_CALL = names("busybox toybox sbase-box ubase-box coreutils toolbox")
 # These start the program in their arguments, and more of them are known than are understood.
 WRAPPERS = frozenset(unwrap.SIMPLE) | names("""env xargs find sudo doas su runuser pkexec chroot unshare nsenter setpriv time
@@ -17,7 +19,11 @@ WRAPPERS = frozenset(unwrap.SIMPLE) | names("""env xargs find sudo doas su runus
     i386 x86_64 catchsegv choom flatpak tini dumb-init gosu su-exec ld.so ld-linux.so ld-linux-x86-64.so nsexec
     with-contenv cgexec torsocks torify proxychains proxychains4 ccache distcc sccache npx pnpx bunx uvx pipx direnv asdf
     mise nix-shell nix conda mamba poetry pipenv hatch pdm rye tox nox hyperfine expect at batch
-    deno bun java ghc dc""")
+    deno bun java ghc dc
+    aa-exec runcon cpulimit softlimit setlock multitime capsh logsave pg_virtualenv sshpass chpst setuidgid envuidgid envdir
+    runsv runsvdir daemon dtach abduco eatmydata ifne pee mispipe zrun lckdo pexec ksu sudoedit systemd-nspawn
+    systemd-inhibit systemd-cat machinectl msgfilter msgexec xinit startx dbus-launch gtk-launch grc bear scan-build
+    checkinstall gtester fakeroot-sysv fakeroot-tcp fakechroot pseudo xe xjobs""")
 # They can start other programs or change the system, and nothing about their arguments is on a list yet.
 LOOKED_AT = names("""vi vim nvim view ex ed emacs emacsclient nano pico micro joe mcedit kak helix less more most pg man info
     lesspipe w3m
@@ -37,7 +43,22 @@ LOOKED_AT = names("""vi vim nvim view ex ed emacs emacsclient nano pico micro jo
     lualatex tex latexmk pandoc jupyter ipython celery gunicorn uvicorn flask django-admin rails rackup puma hexedit mc
     ranger nnn fzf peco dialog whiptail zenity rofi dmenu ag ack csplit logrotate rename prename mmv mail sendmail mutt
     msmtp wall write xterm gnome-terminal konsole reset stty chvt openvt agetty fuser lsof unlink mkfifo mknod m4 cpp yacc bison
-    flex lex gperf swig protoc perf bpftrace stap rr lldb claw""")
+    flex lex gperf swig protoc perf bpftrace stap rr lldb claw
+    gvim rvim rview vimdiff vimtutor gvimdiff evim eview rgvim rgview nvimdiff rnano red jed ne vipw vigr vipe vidir editor pager
+    sensible-editor sensible-pager sensible-browser sensible-terminal run-mailcap see edit compose print x-www-browser
+    www-browser x-terminal-emulator uxterm lxterm rxvt urxvt kitty alacritty gio exo-open kde-open yelp zathura
+    zless zmore bzless bzmore xzless xzmore lzless lzmore lz4less zstdless bat batcat fd fdfind top htop atop iftop ncdu
+    sdiff diff3 colordiff icdiff ldd ranlib strip gcc-ar gcc-nm gcc-ranlib lto-wrapper tic nroff groff troff eqn
+    tbl pic soelim grotty mandoc
+    R irb pry erb byebug octave octave-cli maxima gp sage gnuplot ipython3 pdb pdb3 pydoc pydoc3 idle idle3 easy_install
+    prove perldoc perlbug ptar instmodsh cowsay cowthink exiftool jjs scheme chibi gforth ginsh
+    dmsetup busctl timedatectl localectl hostnamectl resolvectl systemd-resolve systemd-analyze networkctl bootctl coredumpctl
+    debugfs crash gcore gdbserver scanmem setfacl facter knife salt-call cdist certbot restic apache2ctl nginx openvpn
+    minicom rlogin ncftp psftp smbclient aria2c whois mtr ssh-keyscan ssh-copy-id autossh sshfs rclone
+    msfconsole sqlmap cupsfilter enscript dvips pdftex luatex xetex genie gimp dosbox neofetch pidstat dstat task tasksh
+    tmate zellij wine runscript unsquashfs easyrsa xdotool xdg-user-dir rtorrent varnishncsa csvtool cobc
+    bundler debuild dpkg-buildpackage dpkg-reconfigure apt-key pkg opkg node-gyp tsx ts-node swipl gprolog
+    pg_ctl initdb createdb dropdb pg_dump mysqldump mycli pgcli usql litecli""")
 READERS = names("""ls cat head tail wc grep egrep fgrep zgrep cut tr diff cmp comm file stat du df nl od hexdump strings basename
     dirname
     realpath readlink date id whoami uname printenv seq sleep md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum
@@ -49,7 +70,6 @@ _RULES: dict[str, Rule] = {
     "sed": rules_files.sed,
     "gsed": rules_files.sed,
     "sort": rules_files.sort,
-    "rg": rules_files.ripgrep,
     "tar": rules_files.tar,
     "gtar": rules_files.tar,
     "bsdtar": rules_files.tar,
@@ -63,8 +83,8 @@ _RULES: dict[str, Rule] = {
     "gmake": rules_code.make,
     "npm": rules_code.npm,
     "pip": rules_code.pip,
-    "pytest": rules_code.pytest,
-    "py.test": rules_code.pytest,
+    "pytest": rules_modules.pytest,
+    "py.test": rules_modules.pytest,
     "cargo": rules_code.subcommands,
     "go": rules_code.subcommands,
     "curl": rules_network.curl,
@@ -77,23 +97,44 @@ _ALIKE: tuple[tuple[frozenset[str], Rule], ...] = (
     (names("awk gawk mawk nawk original-awk"), rules_files.awk),
     (frozenset(rules_files.WRITERS), rules_files.writer),
     (rules_files.PACKERS, rules_files.packer),
-    (names("gcc g++ cc c++ clang clang++"), rules_code.compiler),
+    (frozenset(rules_files.READS_BY_LIST), rules_files.reads_by_list),
+    (COMPILERS, rules_code.compiler),
     (frozenset(INTERPRETERS), rules_code.interpreter),
     (SHELLS, rules_code.shell),
     (MULTI_CALL | (WRAPPERS - {"find", "xargs", "env"} - frozenset(unwrap.SIMPLE)) | LOOKED_AT, rules_code.version_only),
 )
 RULES: dict[str, Rule] = {name: rule for group, rule in reversed(_ALIKE) for name in group} | _RULES
 ALIASES = {"nodejs": "node"}
+RUNS_THE_WORKSPACE = names("make gmake npm pip pytest py.test cargo go")
+NEVER_ALWAYS = (
+    (SHELLS, "is a shell"),
+    (MULTI_CALL, "is many programs in one"),
+    (WRAPPERS, "is a program that starts others"),
+    (frozenset(INTERPRETERS), "is an interpreter"),
+    (RUNS_THE_WORKSPACE, "runs code of the workspace"),
+    (LOOKED_AT | {"docker"}, "can start other programs or change the system"),
+)
+# Of these there are several versions side by side. Elsewhere a number is part of the name: diff3 is not diff.
+VERSIONED = COMPILERS | frozenset().union(*(group for group, _ in NEVER_ALWAYS))
 VERSION = re.compile(r"[-.]?[0-9][0-9.]*$")
+BUILD = re.compile(r"(?:\.(?:basic|tiny|nox|gtk3|openbsd|traditional)|-[a-z0-9_]+-linux-(?:gnu|musl)[a-z0-9]*)$")
+TARGET = re.compile(r"^(?:(?:[a-z0-9_]+-)+linux-(?:gnu|musl)[a-z0-9]*|arm-none-eabi)-")
 
 
 def known_as(base: str) -> str:
-    """The name under which the lists know it: python3.11 is python, x86_64-linux-gnu-gcc-12 is gcc."""
+    """The name under which the lists know it: python3.11 is python, vim.tiny is vim, x86_64-linux-gnu-gcc-12 is gcc."""
     base = ALIASES.get(base, base)
-    for name in (base, VERSION.sub("", base), VERSION.sub("", base.rpartition("-gnu-")[2])):
-        if name in RULES or name in READERS:
+    plain = TARGET.sub("", BUILD.sub("", base))
+    for name in (base, plain):
+        if is_known(name):
             return name
+    if (name := VERSION.sub("", plain)) in VERSIONED:
+        return name
     return "ld.so" if base.startswith("ld-") and ".so" in base else base
+
+
+def is_known(name: str) -> bool:
+    return name in RULES or name in READERS
 
 
 def apply_rules(call: Call, *bases: str) -> None:
@@ -120,10 +161,5 @@ def meanings(*bases: str) -> frozenset[str]:
 
 def never_always(*bases: str) -> str:
     """Why "allow always" is not offered for it; empty when it may be."""
-    for name in sorted(meanings(*bases)):
-        for group, what in ((SHELLS, "a shell"), (MULTI_CALL, "many programs in one"), (WRAPPERS, "a program that starts others")):
-            if name in group:
-                return f"{name} is {what}"
-        if name in INTERPRETERS:
-            return f"{name} is an interpreter"
-    return ""
+    found = sorted(meanings(*bases))
+    return next((f"{name} {what}" for name in found for group, what in NEVER_ALWAYS if name in group), "")

@@ -1,13 +1,15 @@
 """Argument rules of interpreters and build tools: what the workspace itself says may run, code on the command line asks.
 
-Whoever allowlists such a program lets it run files of the workspace. Code inside the line, from standard input, from a file that
-the same line writes, or packages named in the line are something else.
+Whoever allowlists such a program lets it run files of the workspace. Code inside the line, from standard input, from files
+outside the workspace or that the same line writes, or packages named in the line are something else.
 """
 
 import re
 from collections.abc import Callable
 
+from tools_app.execution import rules_modules
 from tools_app.execution.calls import Call
+from tools_app.execution.options import options, read_options
 from tools_app.execution.terms import names
 from tools_app.execution.words import Word
 
@@ -34,10 +36,6 @@ INTERPRETERS: dict[str, str] = {
     "scala": "--version",
 }
 SHOWS_AND_ENDS = ("-V", "-VV", "--version", "-v", "-h", "--help")
-MODULES = names("""pytest unittest venv json.tool compileall py_compile pyflakes pycodestyle flake8 pylint mypy ruff black isort""")
-PYTEST = """-q -qq -v -vv -vvv -x -s -l -k: -m: -n: -r: --lf --ff --sw --nf --tb= --maxfail= --durations= --co --collect-only
-    --exitfirst --quiet --verbose --no-header --no-summary -rA -rs -rf --capture= --color= --last-failed --failed-first
-    --stepwise --cov[=] --cov-report= --timeout= --disable-warnings --version --junitxml=> --reruns= --numprocesses="""
 MAKE = """-n -s -k -i -B -j? -l? -w -r -R -d -q -C: -f: --dry-run --silent --quiet --keep-going --jobs[=] --always-make
     --directory= --file= --makefile= --question --touch --version --help --no-print-directory --print-directory
     --output-sync[=]"""
@@ -57,6 +55,8 @@ COMPILER = """-c -S -E -g -g0 -g1 -g2 -g3 -ggdb -o:> -O* -I* -L* -l* -D* -U* -st
     -pedantic -Wno-* -Wshadow -Wconversion -Wformat* -W -w -fPIC -fPIE -fpic -fno-* -fsanitize=* -fstack-protector*
     -shared -static -pthread -m64 -m32 -march=* -mtune=* -M -MM -MD -MMD -MF:> -MT: -MP -pipe -v --version -dumpversion
     -dumpmachine -x:"""
+SHELL = "-e -u -x -v -n -l -i -o: -O: --norc --noprofile --login --posix"
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 OWN_PACKAGE = re.compile(r"\.(/[\w./-]*)?(\[[\w,-]+\])?")  # the workspace itself or a directory in it
 LOCAL_SUBCOMMANDS = {
     "cargo": names("build check test run clippy fmt doc tree metadata bench clean version"),
@@ -73,48 +73,46 @@ def interpreter(call: Call) -> None:
     if found.unknown or found.has(*SHOWS_AND_ENDS):
         return
     if module := found.value("-m"):
-        if module.text not in MODULES or found.after < len(own):
-            call.doubt(f"the module {module.text or module.dynamic} is not on the list of those that run no code from the line")
-        elif module.text == "pytest":
-            pytest(call, call.arguments[len(own) :])
+        if found.after < len(own):
+            call.doubt("what it runs is not understood")
+        rules_modules.module(call, module, call.arguments[len(own) :])
         return
     rest = call.arguments[found.after :]
-    if found.has("--test") and not rest:
+    if found.has("--test"):
+        call.run_code(*rest)  # the files to test; without any it looks for them
         return
     script = rest[0].text if rest else None
     if script is None or script in ("-", ""):
         call.doubt("the code comes from standard input, or which file it runs is known only when the line runs", "inline-code")
         return
-    file_of_code(call, script)
-
-
-def file_of_code(call: Call, script: str) -> None:
-    if script.startswith(("/dev/", "/proc/")) or "://" in script:
+    if "://" in script:
         call.doubt(f"the code comes from {script} and not from a file", "inline-code")
-    call.scripts.append(script)
-
-
-def pytest(call: Call, words: tuple[Word, ...] | None = None) -> None:
-    call.read(PYTEST, words)
+    call.run_code(rest[0])
 
 
 def make(call: Call) -> None:
     found = call.read(MAKE)
+    if found.has("--version", "--help"):
+        return
     for operand in found.operands:
         if operand.text is None or "=" in operand.text:
             call.doubt("a variable given on the line can replace the programs that make starts")
-    for name in ("-f", "--file", "--makefile"):
-        for file in found.given.get(name, []):
-            if file.text in (None, "-"):
-                call.doubt("the makefile comes from standard input", "inline-code")
-            else:
-                file_of_code(call, file.text or "")
+    files = [file for name in ("-f", "--file", "--makefile") for file in found.given.get(name, [])]
+    if any(file.text in (None, "-") for file in files):
+        call.doubt("the makefile comes from standard input", "inline-code")
+    if found.has("-C") and found.has("--directory"):
+        call.doubt("in which directory it begins is written in two ways")
+    directory = call.gone_into([*found.given.get("-C", []), *found.given.get("--directory", [])])
+    call.run_code(*(files or map(literal, MAKEFILES)), cwds=directory)
 
 
 def npm(call: Call) -> None:
     found = call.read(NPM, _before_double_dash(call))
     first, *rest = found.texts() or [None]
-    if found.has("--version", "-v") or first in NPM_READS:
+    if found.has("--version", "-v"):
+        return
+    call.run_code(literal("package.json"))
+    if first in NPM_READS:
         return
     if found.has("-g") or not (
         (first in ("test", "t", "start", "build") and None not in rest)
@@ -126,15 +124,19 @@ def npm(call: Call) -> None:
 
 def pip(call: Call) -> None:
     found = call.read(PIP)
-    first, *rest = found.texts() or [None]
+    first = found.operands[0].text if found.operands else None
     if found.has("--version", "-V") or first in ("list", "show", "freeze", "check", "inspect"):
         return
-    named = [*rest, *(word.text for option in ("-e", "--editable") for word in found.given.get(option, []))]
-    lists = [word.text for option in ("-r", "--requirement", "-c", "--constraint") for word in found.given.get(option, [])]
-    if first != "install" or any(each is None or not OWN_PACKAGE.fullmatch(each) for each in named):
+    named = [*found.operands[1:], *(word for option in ("-e", "--editable") for word in found.given.get(option, []))]
+    lists = [word for option in ("-r", "--requirement", "-c", "--constraint") for word in found.given.get(option, [])]
+    if first != "install" or any(not OWN_PACKAGE.fullmatch(each.text or "") for each in named):
         call.doubt("it would install or remove packages that the line names")
-    elif any(each is None or "://" in each or each.startswith(("-", "/dev/", "/proc/")) for each in lists):
+        return
+    if any(each.text is None or "://" in each.text or each.text.startswith("-") for each in lists):
         call.doubt("the list of packages is not a file of the workspace")
+    packages = [literal((each.text or "").partition("[")[0]) for each in named]
+    told = [literal(f"{each.text}/{name}") for each in packages for name in ("setup.py", "setup.cfg", "pyproject.toml")]
+    call.run_code(*lists, *packages, *told)
 
 
 def subcommands(call: Call) -> None:
@@ -144,6 +146,9 @@ def subcommands(call: Call) -> None:
     first, *rest = found.texts() or [None]
     if found.has("--version", "-V") and not found.operands:
         return
+    # Settings of the workspace name programs for nearly every subcommand, such as another compiler.
+    paths = [each for each in found.operands[1:] if call.name == "go" and (each.text or each.lead).startswith((".", "/", "~"))]
+    call.run_code(*map(literal, ("Cargo.toml", "build.rs") if call.name == "cargo" else ("go.mod",)), *paths)
     if first not in LOCAL_SUBCOMMANDS[call.name]:
         call.doubt(f"the subcommand {first or '(none)'} is not on the list")
     elif call.name == "go" and (
@@ -171,12 +176,19 @@ def version_only(call: Call) -> None:
 def shell(call: Call) -> None:
     if [word.text for word in call.arguments] != ["--version"]:
         call.doubt("a shell runs commands that nobody has seen here", "inline-code")
+        found = read_options(call.arguments, options(SHELL), stop_at_operand=True)
+        if not found.unknown:
+            call.run_code(*call.arguments[found.after :][:1])
 
 
 def _before_double_dash(call: Call) -> tuple[Word, ...]:
     """What follows is for the program that is run."""
     texts = [word.text for word in call.arguments]
     return call.arguments[: texts.index("--")] if "--" in texts else call.arguments
+
+
+def literal(text: str) -> Word:
+    return Word(text=text, lead=text)
 
 
 Rule = Callable[[Call], None]

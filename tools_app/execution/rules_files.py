@@ -17,6 +17,16 @@ SORT = """-n -r -u -f -b -d -g -h -i -M -V -c -C -m -s -z -R -k: -t: -S: -o:> --
 TAR = """-c -x -t -r -u -z -j -J -a -v -p -k -h -m -O -f: -C: --file= --directory= --create --extract --get --list --append
     --update --gzip --gunzip --bzip2 --xz --zstd --auto-compress --verbose --exclude= --exclude-vcs --strip-components=
     --wildcards --to-stdout --keep-old-files --no-same-owner --no-same-permissions --dereference --totals --help --version"""
+DIFF = """-q -s -c -C: -u -U: -e -n -y -W: -p -F: -r -N -x: -X: -i -E -Z -b -w -B -I: -a -t -T -d -H -L: -# --brief
+    --report-identical-files --context[=] --unified[=] --ed --rcs --normal --side-by-side --width= --left-column
+    --suppress-common-lines --show-c-function --show-function-line= --label= --expand-tabs --initial-tab --recursive
+    --no-dereference --new-file --unidirectional-new-file --ignore-file-name-case --exclude= --exclude-from=
+    --starting-file= --from-file= --to-file= --ignore-case --ignore-tab-expansion --ignore-trailing-space
+    --ignore-space-change --ignore-all-space --ignore-blank-lines --ignore-matching-lines= --text --strip-trailing-cr
+    --minimal --horizon-lines= --speed-large-files --color[=] --palette= --help --version -v"""
+NM = """-a -A -B -C -D -g -l -n -o -p -P -r -S -u -U -v -t: -f: --debug-syms --print-file-name --demangle[=] --dynamic
+    --extern-only --defined-only --undefined-only --line-numbers --numeric-sort --no-sort --portability --print-size
+    --reverse-sort --size-sort --radix= --format= --help --version"""
 RIPGREP = """-i -v -w -n -N -l -c -o -q -s -S -F -P -U -u -uu -uuu -a -h -H -I -L -p -x -0 -. -e: -f: -g: -t: -T: -A: -B: -C: -m:
     -r: -M: -j: -E: -d: --ignore-case --invert-match --word-regexp --line-number --no-line-number --files-with-matches
     --files-without-match --count --count-matches --only-matching --quiet --smart-case --fixed-strings --pcre2 --multiline
@@ -25,6 +35,7 @@ RIPGREP = """-i -v -w -n -N -l -c -o -q -s -S -F -P -U -u -uu -uuu -a -h -H -I -
     --context= --after-context= --before-context= --regexp= --replace= --sort= --sortr= --column --no-messages --trim
     --vimgrep --null --no-config --version --help --follow --text --pretty --passthru --line-regexp --case-sensitive
     --threads="""
+READS_BY_LIST = {"rg": RIPGREP, "diff": DIFF, "nm": NM}
 # What each may be followed by, and which of its operands it writes to.
 WRITERS: dict[str, tuple[str, str]] = {
     "rm": ("-r -R -f -v -d -i -I --recursive --force --verbose --dir --one-file-system --preserve-root", "all"),
@@ -53,6 +64,9 @@ WRITERS: dict[str, tuple[str, str]] = {
         """-c -d -D -u -i -z -f: -s: -w: --count --repeated --unique --ignore-case --skip-fields= --skip-chars= --check-chars=""",
         "second",
     ),
+    "shuf": ("-e -i: -n: -r -z -o:> --echo --input-range= --head-count= --output=> --repeat --zero-terminated", "none"),
+    "iconv": ("-f: -t: -c -l -s -o:> --from-code= --to-code= --list --silent --output=> --verbose", "none"),
+    "sponge": ("-a", "all"),
     "xxd": ("-r -p -i -u -b -e -c: -g: -l: -s: -ps", "second"),
     "tree": (
         """-a -d -f -i -L: -P: -I: -s -h -p -u -g -D -C -n -F -r -t -v -x -J -X -o:> --noreport --gitignore --dirsfirst --du
@@ -61,6 +75,7 @@ WRITERS: dict[str, tuple[str, str]] = {
     ),
     "zip": ("-r -q -v -j -u -d -m -y -9 -8 -7 -6 -5 -4 -3 -2 -1 -0 --recurse-paths --quiet", "first"),
 }
+WITHOUT_CONTENT = names("rm rmdir mkdir touch chmod chown chgrp")
 PACKERS = names("gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4")
 PACKER = """-d -k -f -c -v -l -t -n -q -r -T: -# --decompress --keep --force --stdout --verbose --list --test --quiet --best
     --fast --version"""
@@ -101,8 +116,9 @@ def sort(call: Call) -> None:
     call.reads_only = not call.read(SORT).has("-o", "--output")
 
 
-def ripgrep(call: Call) -> None:
-    call.read(RIPGREP)
+def reads_by_list(call: Call) -> None:
+    """Programs that only read, and start others with some of their options."""
+    call.read(READS_BY_LIST[call.name])
     call.reads_only = True
 
 
@@ -163,7 +179,7 @@ def writer(call: Call) -> None:
         "none": [],
     }[which]
     for operand in written:
-        call.write(operand)
+        call.write(operand, content=call.name not in WITHOUT_CONTENT)
     if which == "last" and any(not each.single for each in operands[-1:]):
         call.doubt("which of the names is the last one is known only when the line runs")
     if which == "second" and any(not each.single for each in operands):

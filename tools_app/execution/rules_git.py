@@ -6,7 +6,7 @@ looked at too, because whoever can write into it can name programs there.
 
 import re
 
-from tools_app.execution.calls import Call, real_paths
+from tools_app.execution.calls import Call
 from tools_app.execution.git_repository import what_it_starts
 from tools_app.execution.options import Read
 from tools_app.execution.terms import names
@@ -133,6 +133,15 @@ EDITED_UNLESS = {  # without one of these git opens an editor
     "merge": ("--no-edit", "--ff-only", "--abort", "--quit", "-m", "--message", "--no-commit", "--squash"),
     "revert": ("--no-edit", "--no-commit", "-n", "--abort", "--quit", "--skip"),
 }
+# These put other content into files of the workspace, at least without the options and words after them.
+CHANGES = names("checkout switch restore reset stash merge cherry-pick revert rebase pull apply clone mv")
+ONLY_LOOKS = {
+    "apply": names("--check --stat --numstat --summary"),
+    "merge": names("--quit"),
+    "cherry-pick": names("--quit"),
+    "revert": names("--quit"),
+    "rebase": names("--quit"),
+}
 OVER_NETWORK = names("fetch pull push clone ls-remote")
 REMOTE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 SAFE_URL = re.compile(r"https://[A-Za-z0-9._/~:@%+-]+")
@@ -164,6 +173,8 @@ def git(call: Call) -> None:
         call.doubt(f"{name} would open an editor")
     if name == "tag" and found.has("-a", "--annotate") and not found.has("-m", "--message", "-F"):
         call.doubt("tag would open an editor")
+    if name in CHANGES and _changes_files(name, found):
+        call.brings.append("")
     if name in OVER_NETWORK:
         _network(call, name, found)
     if name in ("init",):
@@ -174,17 +185,25 @@ def git(call: Call) -> None:
 def _repository(call: Call, top: Read, name: str, found: Read) -> None:
     ignored = [word.text for word in found.given.get("--ignore-submodules", [])]
     submodules = not ignored or any(text not in ("all", "") for text in ignored)
-    places = list(call.cwds) if call.cwds is not None else []
-    for directory in top.given.get("-C", []):
-        if directory.text is None:
-            places = []
-            break
-        places = [path for cwd in places for path in real_paths(directory.text, frozenset({cwd}), call.place)]
+    places = call.gone_into(top.given.get("-C", []))
     if not places:
         call.doubt_files("it is not known in which repository it runs")
-    for place in places:
+    for place in sorted(places):
         if started := what_it_starts(place, hooks=name in HOOKED, submodules=submodules):
             call.doubt_files(started)
+
+
+def _changes_files(name: str, found: Read) -> bool:
+    match name:
+        case "checkout" | "switch":  # a new branch begins with what is there
+            return bool(found.operands) or not found.has("-b", "-c", "--create")
+        case "reset":
+            return found.has("--hard", "--merge", "--keep")
+        case "restore":
+            return not found.has("-S", "--staged") or found.has("-W", "--worktree")
+        case "stash":
+            return not found.operands or found.operands[0].text not in ("list", "show", "drop", "clear")
+    return not found.has(*ONLY_LOOKS.get(name, ()))
 
 
 def _named(call: Call, name: str, arguments: tuple[Word, ...]) -> None:

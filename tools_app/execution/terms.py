@@ -59,6 +59,14 @@ class Executable:
 
 
 @dataclass(frozen=True, slots=True)
+class Script:
+    """A file whose content the line would run, as far as the line or its program says which."""
+
+    path: str  # real
+    identity: str  # the SHA-256 of its content; of large files device, inode, size and times; empty: it is not there
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """A stretch of the line, in characters, and what it is."""
 
@@ -89,6 +97,7 @@ class Analysis:
     argv: tuple[str, ...] | None = None  # of a single, fully literal command: it can be started without a shell
     programs: tuple[Program, ...] = ()
     executables: tuple[Executable, ...] = ()
+    scripts: tuple[Script, ...] = ()
     doubts: tuple[Reason, ...] = ()
     refused: tuple[Reason, ...] = ()  # by the byte filter or the blocklist: no rule allows it
     parts: tuple[Part, ...] = ()

@@ -46,7 +46,7 @@ def simple(call: Call) -> None:
     if call.name == "timeout" and not re.fullmatch(r"[0-9.]+[smhd]?", rest[0].text or ""):
         call.doubt("the time is not a plain number")
     if call.name == "flock":
-        call.write(rest[0])
+        call.write(rest[0], content=False)
     call.start(rest[before:])
 
 

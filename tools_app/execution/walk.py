@@ -31,7 +31,8 @@ class Walker(WordWalker):
         super().__init__(tree)
         self.place = place
         self.first = min((statement["Pos"]["Offset"] for statement in tree.get("Stmts", [])), default=0)
-        self.upstream: frozenset[str] = frozenset()
+        self.upstream: tuple[Command, ...] = ()
+        self.loops = 0
         statements = tree.get("Stmts", [])
         self.found.only_command = (
             len(statements) == 1
@@ -54,10 +55,15 @@ class Walker(WordWalker):
 
     def statement(self, node: Node, cwds: Cwds) -> Ends:
         self.check(node, "Stmt")
+        written = len(self.found.writes)
         for redirect in node.get("Redirs", []):
             self.redirect(redirect, cwds)
         command = node.get("Cmd")
+        own, count = self.found.writes[written:], len(self.found.commands)
         succeeded, failed = self.command(command, cwds) if command else (cwds, cwds)
+        if command and command["Type"] == "CallExpr" and command.get("Args"):
+            for write in own:
+                write.command = self.found.commands[count]
         if node.get("Background"):
             return cwds, cwds
         return (failed, succeeded) if node.get("Negated") else (succeeded, failed)
@@ -79,7 +85,7 @@ class Walker(WordWalker):
             case "BinaryCmd" if node["Op"] in ("|", "|&"):
                 before, count = self.upstream, len(self.found.commands)
                 self.statement(node["X"], cwds)
-                self.upstream = before | frozenset(command.name.text or "" for command in self.found.commands[count:])
+                self.upstream = (*before, *self.found.commands[count:])
                 self.statement(node["Y"], cwds)
                 self.upstream = before
                 return cwds, cwds  # each side is a shell of its own
@@ -94,7 +100,9 @@ class Walker(WordWalker):
                 return after, after
             case "WhileClause" | "ForClause" | "CaseClause":
                 after = None if changes_directory(node) else cwds  # how often, and whether at all, is not known
+                self.loops += kind != "CaseClause"
                 self.compound(node, after)
+                self.loops -= kind != "CaseClause"
                 return after, after
             case "TestClause":
                 self.test(node["X"])
@@ -198,7 +206,7 @@ class Walker(WordWalker):
         if len(self.found.commands) >= MOST_COMMANDS:
             raise TooMuch
         # Taken up before its words are read, so that the order of commands is that of the line.
-        command = Command(Word(), (), cwds, self.upstream)
+        command = Command(Word(), (), cwds, self.upstream, once=not self.loops)
         self.found.commands.append(command)
         count = len(self.found.commands)
         words = [self.word(argument, mark=True) for argument in arguments]
