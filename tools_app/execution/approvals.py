@@ -5,7 +5,8 @@ wins and the others are told who did. tools_app.execution.supervise decides when
 """
 
 import datetime as dt
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from sessions_app.lease_sql import Claimed
 from sessions_app.models import Run
 from tools_app.execution import grants
 from tools_app.execution.approval_news import noted, tell, tell_session
+from tools_app.execution.approvers import Quorum, quorum_of, wanted_by, wanted_when_asked, why_not
 from tools_app.execution.gate import Judgement, narrow_entry
 from tools_app.execution.grants import Wish
 from tools_app.execution.plan import Planned
@@ -39,9 +41,18 @@ RECORDED = {
 ALLOWING = (Decision.ONCE, Decision.FOR, Decision.ALWAYS)
 
 
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What enough people have said. `seconded_by`: who had said it before, where two must."""
+
+    decision: str
+    wish: Wish | None = None
+    seconded_by: User | None = None
+
+
 def request(claimed: Claimed, planned: Planned, judgement: Judgement, rules: ExecRules, *, why: str, version: int) -> Approval:
     """Ask people about a plan, in the transaction that decides its call."""
-    now = clock.now()
+    now, quorum = clock.now(), wanted_by(rules)
     approval = Approval.objects.create(
         session_id=claimed.session_id,
         run_id=claimed.pk,
@@ -55,9 +66,9 @@ def request(claimed: Claimed, planned: Planned, judgement: Judgement, rules: Exe
         shown=_shown(planned, judgement, rules),
         why=why[:LONGEST_WHY],
         policy_version=version,
-        needed=2 if rules.two_people else 1,
-        exclude_requester=rules.exclude_requester,
-        approver_groups=[list(names) for names in rules.approver_groups],
+        needed=quorum.people,
+        exclude_requester=quorum.exclude_requester,
+        approver_groups=[list(ids) for ids in quorum.groups],
         fallback=rules.ask_fallback,
         created_at=now,
         expires_at=now + dt.timedelta(seconds=rules.expires_seconds),
@@ -103,33 +114,18 @@ def find(user: User, approval_id: str | UUID) -> Approval:
     return found
 
 
-def why_not(user: User, approval: Approval, groups: Collection[str] | None = None) -> str:
-    """Why this account may not answer this question; empty when it may. `groups`: theirs, where they are known already."""
-    if user.is_service or not user.is_active:
-        return _("only people answer such questions")
-    if not user.has_perm("accounts.approve_commands"):
-        return _("your account may not approve commands; that is the right of the group Approver")
-    if approval.exclude_requester and approval.requester_id == user.pk:
-        return _("this rule wants somebody else than who asked")
-    if not approval.approver_groups:
-        return ""
-    mine = set(user.groups.values_list("name", flat=True) if groups is None else groups)
-    for names in approval.approver_groups:
-        if not mine & set(names):
-            return _("this rule wants somebody of: %(groups)s") % {"groups": ", ".join(names)}
-    return ""
-
-
 @transaction.atomic
 def resolve(
     approval_id: str | UUID, *, by: User, decision: str, reason: str = "", wish: Wish | None = None, seen_hash: str | None = None
 ) -> Approval:
     """Answer a question. The first answer counts; a later one gets Conflict and is told whose it was.
 
-    `seen_hash` is the plan's hash as the person saw it: an answer to another plan is refused.
+    `seen_hash` is the plan's hash as the person saw it: an answer to another plan is refused. Who may answer and how many must is
+    decided by the rules of now as well as by those of the moment it was asked.
     """
     approval = find(by, approval_id)
-    if refused := why_not(by, approval):
+    quorum = quorum_of(approval)
+    if refused := why_not(by, approval, quorum):
         raise Forbidden(refused)
     if decision not in (*ALLOWING, Decision.DENY):
         raise InvalidRequest(_("the answer is one of: %(words)s") % {"words": ", ".join([*ALLOWING, Decision.DENY])})
@@ -143,23 +139,24 @@ def resolve(
     _still_wanted(approval)
     if decision == Decision.DENY:
         return settle(approval, Status.DENIED, decision, by=by, reason=reason)
-    agreed = _agreed(approval, by, decision, wish)
+    _hold_to(approval, quorum)
+    agreed = _agreed(approval, by, quorum, decision, wish)
     if agreed is None:
         tell(approval, "voted")
         return approval
-    decision, wish = agreed
-    if decision != Decision.ONCE:  # before it is told who decided: what is told says for how long and where
-        grants.give(approval, by=by, wish=wish if decision == Decision.FOR else None)
-    return settle(approval, Status.APPROVED, decision, by=by, reason=reason)
+    if agreed.decision != Decision.ONCE:  # before it is told who decided: what is told says for how long and where
+        wish = agreed.wish if agreed.decision == Decision.FOR else None
+        grants.give(approval, by=by, wish=wish, seconded_by=agreed.seconded_by)
+    return settle(approval, Status.APPROVED, agreed.decision, by=by, reason=reason)
 
 
-def _agreed(approval: Approval, by: User, decision: str, wish: Wish | None) -> tuple[str, Wish | None] | None:
-    """What is allowed once enough people have said so; None while somebody is missing. Of two wishes the narrower counts."""
-    if approval.needed == 1:
-        return decision, wish
+def _agreed(approval: Approval, by: User, quorum: Quorum, decision: str, wish: Wish | None) -> Agreed | None:
+    """What is allowed once enough people have said so; None while somebody is missing. Of two wishes only what both said counts."""
+    if quorum.people == 1:
+        return Agreed(decision, wish)
     others = ApprovalVote.objects.filter(approval=approval).exclude(user=by).select_related("user").order_by("pk")
     # A right that was taken back since does not count.
-    first = next((vote for vote in others if not why_not(vote.user, approval)), None)
+    first = next((vote for vote in others if not why_not(vote.user, approval, quorum)), None)
     saying = {"decision": decision, **(wish.to_json() if wish else {})}
     ApprovalVote.objects.update_or_create(approval=approval, user=by, defaults={"at": clock.now(), "wish": saying})
     noted("approval.voted", approval, actor=acting.account(by), decision=decision)
@@ -167,11 +164,20 @@ def _agreed(approval: Approval, by: User, decision: str, wish: Wish | None) -> t
         return None
     other = first.wish["decision"]
     if Decision.ONCE in (decision, other):
-        return Decision.ONCE, None
+        return Agreed(Decision.ONCE)
     wishes = [Wish(each["scope"], each["seconds"], each["uses"]) for each in (first.wish, saying) if "scope" in each]
     if not wishes:
-        return Decision.ALWAYS, None
-    return Decision.FOR, wishes[0] if len(wishes) == 1 else wishes[0].narrower(wishes[1])
+        return Agreed(Decision.ALWAYS, None, first.user)
+    both = wishes[0] if len(wishes) == 1 else wishes[0].narrower(wishes[1])
+    return Agreed(Decision.FOR, both, first.user) if both else Agreed(Decision.ONCE)
+
+
+def _hold_to(approval: Approval, quorum: Quorum) -> None:
+    """Keep with a question that its answers are held to stricter rules than those of the moment it was asked."""
+    if quorum != wanted_when_asked(approval):
+        approval.needed, approval.exclude_requester = quorum.people, quorum.exclude_requester
+        approval.approver_groups = [list(ids) for ids in quorum.groups]
+        approval.save(update_fields=["needed", "exclude_requester", "approver_groups"])
 
 
 def hold(approval: Approval) -> None:
@@ -249,7 +255,8 @@ def extend(approval_id: str | UUID, *, by: User) -> Approval:
 def void(approvals: Iterable[Approval], reason: str) -> None:
     """What was asked is not wanted or not true any more. Who had answered it stays in its row."""
     for approval in approvals:
-        stamp: dict[str, Any] = {} if approval.decided_at else {"decided_at": clock.now(), "reason": reason[:LONGEST_REASON]}
+        why = reason[:LONGEST_REASON]
+        stamp: dict[str, Any] = {"void_reason": why} if approval.decided_at else {"decided_at": clock.now(), "reason": why}
         living = Approval.objects.filter(pk=approval.pk, status__in=Approval.ENTERED_FROM[Status.VOID])
         if not living.update(status=Status.VOID, **stamp):
             continue  # used or ended already
