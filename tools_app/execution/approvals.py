@@ -6,7 +6,6 @@ wins and the others are told who did. tools_app.execution.supervise decides when
 
 import datetime as dt
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -20,13 +19,14 @@ from sessions_app import runs, sql
 from sessions_app.lease_sql import Claimed
 from sessions_app.models import Run
 from tools_app.execution import grants
+from tools_app.execution.agreement import agreed, hold_to
 from tools_app.execution.approval_news import noted, tell, tell_session
-from tools_app.execution.approvers import Quorum, quorum_of, wanted_by, wanted_when_asked, why_not
+from tools_app.execution.approvers import quorum_of, wanted_by, why_not
 from tools_app.execution.gate import Judgement, narrow_entry
 from tools_app.execution.grants import Wish
 from tools_app.execution.plan import Planned
 from tools_app.execution.rules import ExecRules
-from tools_app.models import Approval, ApprovalVote
+from tools_app.models import Approval
 
 Status = Approval.Status
 Decision = Approval.Decision
@@ -39,15 +39,6 @@ RECORDED = {
     Status.EXPIRED: "approval.expired",
 }
 ALLOWING = (Decision.ONCE, Decision.FOR, Decision.ALWAYS)
-
-
-@dataclass(frozen=True, slots=True)
-class Agreed:
-    """What enough people have said. `seconded_by`: who had said it before, where two must."""
-
-    decision: str
-    wish: Wish | None = None
-    seconded_by: User | None = None
 
 
 def request(claimed: Claimed, planned: Planned, judgement: Judgement, rules: ExecRules, *, why: str, version: int) -> Approval:
@@ -124,8 +115,7 @@ def resolve(
     decided by the rules of now as well as by those of the moment it was asked.
     """
     approval = find(by, approval_id)
-    quorum = quorum_of(approval)
-    if refused := why_not(by, approval, quorum):
+    if refused := why_not(by, approval):
         raise Forbidden(refused)
     if decision not in (*ALLOWING, Decision.DENY):
         raise InvalidRequest(_("the answer is one of: %(words)s") % {"words": ", ".join([*ALLOWING, Decision.DENY])})
@@ -139,45 +129,16 @@ def resolve(
     _still_wanted(approval)
     if decision == Decision.DENY:
         return settle(approval, Status.DENIED, decision, by=by, reason=reason)
-    _hold_to(approval, quorum)
-    agreed = _agreed(approval, by, quorum, decision, wish)
-    if agreed is None:
+    quorum = quorum_of(approval)  # under the lock: a vote before this one may have been held to more
+    hold_to(approval, quorum)
+    said = agreed(approval, by, quorum, decision, wish)
+    if said is None:
         tell(approval, "voted")
         return approval
-    if agreed.decision != Decision.ONCE:  # before it is told who decided: what is told says for how long and where
-        wish = agreed.wish if agreed.decision == Decision.FOR else None
-        grants.give(approval, by=by, wish=wish, seconded_by=agreed.seconded_by)
-    return settle(approval, Status.APPROVED, agreed.decision, by=by, reason=reason)
-
-
-def _agreed(approval: Approval, by: User, quorum: Quorum, decision: str, wish: Wish | None) -> Agreed | None:
-    """What is allowed once enough people have said so; None while somebody is missing. Of two wishes only what both said counts."""
-    if quorum.people == 1:
-        return Agreed(decision, wish)
-    others = ApprovalVote.objects.filter(approval=approval).exclude(user=by).select_related("user").order_by("pk")
-    # A right that was taken back since does not count.
-    first = next((vote for vote in others if not why_not(vote.user, approval, quorum)), None)
-    saying = {"decision": decision, **(wish.to_json() if wish else {})}
-    ApprovalVote.objects.update_or_create(approval=approval, user=by, defaults={"at": clock.now(), "wish": saying})
-    noted("approval.voted", approval, actor=acting.account(by), decision=decision)
-    if first is None:
-        return None
-    other = first.wish["decision"]
-    if Decision.ONCE in (decision, other):
-        return Agreed(Decision.ONCE)
-    wishes = [Wish(each["scope"], each["seconds"], each["uses"]) for each in (first.wish, saying) if "scope" in each]
-    if not wishes:
-        return Agreed(Decision.ALWAYS, None, first.user)
-    both = wishes[0] if len(wishes) == 1 else wishes[0].narrower(wishes[1])
-    return Agreed(Decision.FOR, both, first.user) if both else Agreed(Decision.ONCE)
-
-
-def _hold_to(approval: Approval, quorum: Quorum) -> None:
-    """Keep with a question that its answers are held to stricter rules than those of the moment it was asked."""
-    if quorum != wanted_when_asked(approval):
-        approval.needed, approval.exclude_requester = quorum.people, quorum.exclude_requester
-        approval.approver_groups = [list(ids) for ids in quorum.groups]
-        approval.save(update_fields=["needed", "exclude_requester", "approver_groups"])
+    if said.decision != Decision.ONCE:  # before it is told who decided: what is told says for how long and where
+        wish = said.wish if said.decision == Decision.FOR else None
+        grants.give(approval, by=by, wish=wish, seconded_by=said.seconded_by)
+    return settle(approval, Status.APPROVED, said.decision, by=by, reason=reason)
 
 
 def hold(approval: Approval) -> None:
