@@ -1,6 +1,7 @@
 """Sessions that programs made for a single request (`/v1` without a session), forgotten for good some days after their last run.
 
-Kept are those that anybody made a conversation of their own: pinned, shared, or with sessions that came of them.
+Kept are those that anybody made a conversation of their own: pinned, shared, or with sessions that came of them; and those in
+which people were asked about a command, since what was asked and answered would go with them.
 """
 
 import datetime as dt
@@ -30,7 +31,7 @@ def _forgettable(before: dt.datetime) -> SessionQuerySet:
     this = OuterRef("pk")
     unfinished = Run.objects.filter(session=this).exclude(status__in=Run.ENDED)
     going_on = Command.objects.filter(session=this, status=Command.Status.RUNNING)
-    asked = Approval.objects.filter(session=this, status=Approval.Status.PENDING)
+    asked = Approval.objects.filter(session=this)
     return Session.objects.filter(channel=OPENAI, updated_at__lt=before).exclude(
         Exists(unfinished)
         | Exists(going_on)

@@ -124,7 +124,8 @@ class GrantAdmin(ClawAdmin):
         "entries",
         "line",
         ("scope", "subject", "agent"),
-        ("owner", "approval", "note"),
+        ("owner", "seconded_by", "from_answer"),
+        ("approval", "note"),
         ("created_at", "expires_at", "uses_left"),
     ]
     looking += [("uses", "last_used_at"), ("revoked_at", "revoked_by")]
@@ -191,7 +192,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     list_select_related = ["requester", "decided_by"]
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
-    words = ("plan", "shown", "why", "reason")
+    words = ("plan", "shown", "why", "reason", "void_reason")
     inlines = [VoteInline]
 
     def around(self, row: Approval) -> Iterable[Around | Page]:

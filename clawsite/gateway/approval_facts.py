@@ -41,7 +41,7 @@ def facts_of(row: Approval) -> ApprovalFacts:
     if row.decided_at:
         facts["decision"] = row.decision
         facts["by"] = row.decided_by.get_username() if row.decided_by else None
-        facts["reason"] = row.reason
+        facts["reason"] = row.last_reason
         facts["decidedAt"] = clock.to_ms(row.decided_at)
         facts.update(granted_with(row))  # type: ignore[typeddict-item]
     return facts

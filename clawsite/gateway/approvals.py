@@ -13,6 +13,7 @@ from clawsite.infra import clock, db
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Session
 from tools_app.execution import approvals
+from tools_app.execution.approvers import Quorum, quorum_of, quorums, why_not
 from tools_app.models import Approval
 from tools_app.models.approval import ApprovalQuerySet
 
@@ -66,9 +67,10 @@ class ApprovalRecord(TypedDict):
     reason: NotRequired[str]
 
 
-def record_of(approval: Approval, user: User) -> ApprovalRecord:
-    """As this account sees it."""
+def record_of(approval: Approval, user: User, quorum: Quorum | None = None) -> ApprovalRecord:
+    """As this account sees it. `quorum`: what it wants now, where that is known already."""
     plan, shown = approval.plan, approval.shown
+    quorum = quorum or quorum_of(approval)
     record = ApprovalRecord(
         id=str(approval.pk),
         commandText=plan["line"],
@@ -89,15 +91,15 @@ def record_of(approval: Approval, user: User) -> ApprovalRecord:
         network=plan["network"],
         why=approval.why,
         may=shown["may"],
-        whyNot=approvals.why_not(user, approval),
-        needed=approval.needed,
+        whyNot=why_not(user, approval, quorum),
+        needed=quorum.people,
         agreed=[vote.user.get_username() for vote in approval.votes.all()],
     )
     if approval.decided_at:
         record["decision"] = approval.decision or None
         record["resolvedBy"] = approval.decided_by.get_username() if approval.decided_by else None
         record["resolvedAtMs"] = clock.to_ms(approval.decided_at)
-        record["reason"] = approval.reason
+        record["reason"] = approval.last_reason
     return record
 
 
@@ -127,7 +129,9 @@ def open_records(user: User, *, limit: int, session: Session | None = None) -> l
 
 def records_of(user: User, found: ApprovalQuerySet, *, limit: int) -> list[ApprovalRecord]:
     related = found.select_related("session", "run", "requester", "decided_by").prefetch_related("votes__user")
-    return [record_of(approval, user) for approval in related[:limit]]
+    rows = list(related[:limit])
+    wanted = quorums(rows)
+    return [record_of(approval, user, wanted[approval.pk]) for approval in rows]
 
 
 def found_record(user: User, approval_id: str) -> ApprovalRecord:

@@ -30,7 +30,7 @@ from clawsite.web.approvals_words import (
 from clawsite.web.gate_words import reason_words
 from clawsite.web.visible_text import command_html, quoted, seen
 from sessions_app.models import Session, SessionMember
-from tools_app.execution import approval_clock, approvals
+from tools_app.execution import approval_clock, approvals, approvers
 from tools_app.execution.admission import granted_with
 from tools_app.models import Approval, ApprovalVote, Command
 
@@ -52,6 +52,7 @@ class Card:
     chat: Chat
     why_not: str  # they may not answer it; empty when they may
     may_drop: bool
+    needed: int = 1  # people who must agree
     votes: Sequence[ApprovalVote] = ()
     outcome: str = ""
     typed_into: SafeString | str = ""  # the running command that would get this line as its input
@@ -65,7 +66,7 @@ class Card:
     def stamp(self) -> str:
         """Changes when the card would look different."""
         approval = self.approval
-        return f"{approval.status}-{clock.to_ms(approval.expires_at)}-{len(self.votes)}-{bool(self.why_not)}"
+        return f"{approval.status}-{clock.to_ms(approval.expires_at)}-{len(self.votes)}-{self.needed}-{bool(self.why_not)}"
 
     @property
     def is_open(self) -> bool:
@@ -182,7 +183,7 @@ class Card:
 
     @property
     def reason(self) -> str:
-        return str(REASONS.get(self.approval.reason, self.approval.reason))
+        return str(REASONS.get(self.approval.last_reason, self.approval.last_reason))
 
     @property
     def ended(self) -> str:
@@ -203,7 +204,7 @@ def read(found: Any) -> list[Approval]:
 
 def cards(user: User, rows: Sequence[Approval]) -> list[Card]:
     """For one reader. The queries are the same for one row and for fifty."""
-    groups = set(user.groups.values_list("name", flat=True)) if any(row.approver_groups for row in rows) else set()
+    candidate, wanted = approvers.Candidate(user), approvers.quorums(rows)
     sessions = {row.session_id for row in rows if row.session_id}
     readable = set(Session.objects.for_user(user).filter(pk__in=sessions).values_list("pk", flat=True)) if sessions else set()
     writable = _writable(user, rows)
@@ -213,7 +214,8 @@ def cards(user: User, rows: Sequence[Approval]) -> list[Card]:
         Card(
             approval=row,
             chat=_chat(user, row, readable),
-            why_not=approvals.why_not(user, row, groups),
+            why_not=candidate.why_not(row.requester_id, wanted[row.pk]),
+            needed=wanted[row.pk].people,
             may_drop=row.is_open and row.session_id in writable,
             votes=list(row.votes.all()),
             typed_into=seen(running.get(row.plan.get("input_to", ""), row.plan.get("input_to", ""))),

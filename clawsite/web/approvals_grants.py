@@ -37,7 +37,9 @@ def listing(request: ApprovalRequest) -> HttpResponse:
     if program := request.GET.get("program", "").strip()[:200]:
         found = found.filter(Q(entries__icontains=program) | Q(line__icontains=program))
     start = (int(page) - 1) * PER_PAGE
-    rows = list(found.select_related("owner", "revoked_by").order_by("-created_at", "-id")[start : start + PER_PAGE + 1])
+    rows = list(
+        found.select_related("owner", "seconded_by", "revoked_by").order_by("-created_at", "-id")[start : start + PER_PAGE + 1]
+    )
     chats = _chats(request.user, rows)
     context = {
         "grants": [_shown(row, chats.get(row.subject)) for row in rows[:PER_PAGE]],

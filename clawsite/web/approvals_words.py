@@ -13,6 +13,7 @@ from clawsite.infra import clock
 from clawsite.web.figures import duration
 from clawsite.web.visible_text import seen
 from sessions_app.admission_words import extent_words
+from tools_app.execution.approvers import LOST_THE_RIGHT, TOO_FEW
 from tools_app.models import Approval, Command, Grant
 
 Words = str | Promise
@@ -49,6 +50,8 @@ REASONS: dict[str, Words] = {
     "the run was stopped (stop)": gettext_lazy("the run was stopped in the chat"),
     "the run was stopped (session-reset)": gettext_lazy("the conversation was reset"),
     "the run was stopped (session-delete)": gettext_lazy("the conversation was deleted"),
+    LOST_THE_RIGHT: gettext_lazy("who approved it may not approve it any more"),
+    TOO_FEW: gettext_lazy("by now the rules want two people to agree"),
 }
 TONE = {"approved": "good", "used": "good", "denied": "bad", "expired": "warn", "void": "", "pending": "busy"}
 ACCESS: dict[str, Words] = {

@@ -22,7 +22,7 @@ from clawsite.web.addresses import inside
 from clawsite.web.entry import waiting_time
 
 # Everything that is sent in the admin, and what pages of ours change of the same things.
-GUARDED = {"policy-save", "policy-delete", "policy-restore", "let-ask", "make-token", "approve-pairing", "agree-to-hook"}
+GUARDED = {"policy-save", "policy-delete", "policy-restore", "let-ask", "make-token", "approve-pairing", "agree-to-hook", "resume"}
 HELD = "held-"  # before the names of the fields that wait for the password
 TARGET = "to"
 

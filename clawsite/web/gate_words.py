@@ -12,6 +12,7 @@ SHORT: dict[str, str | Promise] = {
     "arguments": gettext_lazy("It is not known that these arguments are harmless."),
     "arithmetic": gettext_lazy("A calculation may run text as a command."),
     "ask-always": gettext_lazy("Every command is asked about here."),
+    "asked-anew": gettext_lazy("It was approved before, but that does not count any more."),
     "assignment": gettext_lazy("A variable may change what runs."),
     "blank": gettext_lazy("There is no command in the line."),
     "builtin": gettext_lazy("A command of the shell may change or evaluate something."),

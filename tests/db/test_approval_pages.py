@@ -15,7 +15,7 @@ from clawsite.gateway.approval_facts import add_offers
 from clawsite.infra import clock
 from sessions_app.models import SessionMember
 from tests.approvals import asked, many, plan_of, shown_of
-from tools_app.execution import approvals, grants
+from tools_app.execution import approvals, approvers, grants
 from tools_app.execution.supervise import NO_RULE
 from tools_app.execution.terms import Script
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
@@ -234,6 +234,30 @@ def test_two_people_are_counted_on_the_card(ada, ben, person, session_of):
     assert ApprovalVote.objects.count() == 1
     answer(browser(person("Approver", name="cleo")), question, **HTMX)
     assert status_of(question) == "approved"
+
+
+def test_the_card_counts_by_the_rules_of_now(ada, ben, session_of):
+    question = asked(ada, session_of(ada))
+    ExecRule.objects.create(scope="agent", subject="main", two_people=True)
+    address = reverse("approval", args=[question.pk])
+    assert "Two people must agree." in browser(ben).get(address).content.decode()
+    assert "1 of 2 people agreed" in answer(browser(ben), question, **HTMX).content.decode()
+
+
+def test_it_is_told_why_an_answer_became_void(ada, ben, question):
+    answer(browser(ben), question, reason="fine")
+    approvals.void([Approval.objects.get(pk=question.pk)], approvers.LOST_THE_RIGHT)
+    for address in (reverse("approval", args=[question.pk]), reverse("approvals-history")):
+        page = browser(ben).get(address).content.decode()
+        assert "ben approved it once; it became void before it began" in page
+        assert "who approved it may not approve it any more" in page
+
+
+def test_a_grant_of_two_names_both(ada, ben, person, session_of):
+    question = asked(ada, session_of(ada), needed=2)
+    for who in (ben, person("Approver", name="cleo")):
+        answer(browser(who), question, "allow-always")
+    assert "by cleo and ben" in browser(ben).get(reverse("grants")).content.decode()
 
 
 def test_who_asked_is_told_why_they_may_not_answer_where_a_rule_says_so(person, session_of):

@@ -512,7 +512,7 @@ def test_a_question_from_outside_goes_to_whom_the_rules_name(person):
     told = {"name": "q1", "command": "ls", "agent": "main", "seconds": 60}
     by = person("User")
     question = outside.ask(by=by, cwd="/a", **told)
-    assert (question.needed, question.approver_groups) == (2, [["Security"]])
+    assert (question.needed, question.approver_groups) == (2, [[group.pk]])
     assert outside.ask(by=by, cwd="/a", **told).pk == question.pk
     with pytest.raises(InvalidRequest, match="directory"):
         outside.ask(by=by, cwd="/b", **told)

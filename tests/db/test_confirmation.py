@@ -12,6 +12,7 @@ from clawsite.accounts import confirmed
 from clawsite.accounts.models import AccessToken
 from clawsite.infra.models import AuditEntry
 from clawsite.web import confirmation
+from sessions_app import freezes
 from tools_app.models import ExecRule
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
@@ -85,6 +86,16 @@ def test_a_form_that_htmx_sends_is_held_on_the_whole_page(long_ago):
 
 def test_stopping_everything_is_never_held(long_ago):
     assert long_ago.post(reverse("stop"), {"scope": "all", "reason": "smoke"}).status_code != 403
+
+
+def test_what_was_stopped_goes_on_after_the_password(long_ago):
+    freezes.freeze("all", reason="smoke", by=None, by_name="host")
+    wish = {"scope": "all", "reason": "it was steam"}
+    held = long_ago.post(reverse("resume"), wish)
+    assert (held.status_code, len(freezes.active())) == (403, 1)
+    thanks = long_ago.post(reverse("confirm"), {"to": reverse("resume"), "password": PASSWORD, **fields_of(held)})
+    long_ago.post(reverse("resume"), fields_of(thanks))
+    assert freezes.active() == []
 
 
 def test_who_signed_in_just_now_is_not_asked(olga):

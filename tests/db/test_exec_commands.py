@@ -54,6 +54,19 @@ async def test_commands_of_a_session_have_names_of_their_own(begun):
     assert [(await begun()).name, (await begun()).name] == ["cmd-1", "cmd-2"]
 
 
+async def test_a_stop_of_the_run_while_the_start_waits_its_turn_is_seen(plan_of, monkeypatch):
+    plan, hold = await plan_of(), freezes.hold_starts
+
+    def somebody_aborts_meanwhile(agent, run_pk):
+        Run.objects.filter(pk=run_pk).update(abort_requested_at=clock.now().timestamp())
+        hold(agent, run_pk)
+
+    monkeypatch.setattr(freezes, "hold_starts", somebody_aborts_meanwhile)
+    with pytest.raises(commands.Stopped, match="the end of this run"):
+        await db.write(commands.begin, uuid.uuid4(), plan, worker="w1", process=own_identity())
+    assert not await db.read(Command.objects.exists)
+
+
 async def test_the_end_of_a_background_command_is_told_once_to_people_and_to_the_next_run(begun):
     row = await begun(background=True)
     session = row.session

@@ -74,7 +74,7 @@ async def test_one_that_is_young_somebodys_or_unfinished_stays(user, setting):
     assert await db.read(Run.objects.count) == 1
 
 
-async def test_one_with_an_open_question_stays(user):
+async def test_one_in_which_people_were_asked_stays_with_what_they_answered(user):
     session = await db.write(make, user)
     now = clock.now()
     facts = {"call_id": "c", "tool": "exec", "agent": "main", "plan": {}, "plan_hash": "", "shown": {}}
@@ -85,7 +85,8 @@ async def test_one_with_an_open_question_stays(user):
     assert len(await db.read(left)) == 1
     await db.write(Approval.objects.filter(pk=asked.pk).update, status="denied")
     await keep_house()
-    assert not await db.read(left)
+    assert len(await db.read(left)) == 1
+    assert await db.read(Approval.objects.filter(pk=asked.pk).exists)
 
 
 async def test_what_somebody_made_their_own_stays(user, person):

@@ -11,6 +11,7 @@ import pytest
 
 from agents.models import Agent
 from agents.workspace import workspace_of
+from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError
 from clawsite.infra.identity import identity_of
 from sessions_app import runs, tool_calls
@@ -18,7 +19,7 @@ from sessions_app.models import Session
 from tests.command_runs import ask_first, left_of, long_sleep, run_everything, wish
 from tests.workshop import Workshop, said_in
 from tools_app.builtin import exec as exec_tool
-from tools_app.execution import approvals, command_keeper, commands, planning, spawn, supervise
+from tools_app.execution import approvals, approvers, command_keeper, commands, planning, spawn, supervise
 from tools_app.execution.command_keeper import CommandKeeper
 from tools_app.execution.environment import build_environment
 from tools_app.execution.plan import ExecPlan
@@ -156,6 +157,23 @@ async def the_program_changes_after_the_answer(it: Telling) -> set[str]:
     return {"L1"} if it.times_run else set()
 
 
+async def the_approver_is_switched_off_after_the_answer(it: Telling) -> set[str]:
+    """Everything is stopped, somebody switches the account off, and everything goes on."""
+    run_pk, question = await it.asked()
+    await it.shop.close()
+    it.answer(question)
+    User.objects.filter(pk=it.approver.pk).update(is_active=False)
+    it.shop.open()
+    try:
+        await it.eventually(lambda: it.times_run or Approval.objects.filter(run=run_pk, status="pending").exists())
+        await it.shop.until(run_pk, "completed" if it.times_run else "waiting")
+    finally:
+        User.objects.filter(pk=it.approver.pk).update(is_active=True)
+    runs.request_abort(user=it.shop.user, session=it.session)
+    await it.shop.ended(run_pk)
+    return {"L11"} if it.times_run else set()
+
+
 async def a_command_looks_at_its_environment(it: Telling) -> set[str]:
     """The worker has something in its own, which no list of bad names knows."""
     run_everything()
@@ -244,6 +262,10 @@ def compares_no_hashes(monkeypatch) -> None:
     monkeypatch.setattr(approvals, "consume", any_answer_of_the_call)
 
 
+def believes_every_answer_for_good(monkeypatch) -> None:
+    monkeypatch.setattr(approvers, "lapsed", lambda answer, rules: "")
+
+
 def takes_bad_names_out_of_the_servers_environment(monkeypatch) -> None:
     def built(home: Path, **more: Any) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "OPENAI_API_KEY")}
@@ -269,6 +291,7 @@ MUTANTS = [
     ("R15", an_answer_is_used, does_not_use_answers_up),
     ("R16", a_run_is_stopped_before_the_answer, leaves_questions_of_stopped_runs_open),
     ("L1", the_program_changes_after_the_answer, compares_no_hashes),
+    ("L11", the_approver_is_switched_off_after_the_answer, believes_every_answer_for_good),
     ("L7", a_command_looks_at_its_environment, takes_bad_names_out_of_the_servers_environment),
     ("L8", the_program_changes_at_the_last_moment, looks_at_programs_once),
 ]

@@ -151,7 +151,7 @@ def somebody_without_the_right_answers(scene: Scene) -> set[str]:
     """L11: approving is a right of its own, looked at for each question: the group, the rule, who asked."""
     requester = scene.person("Approver", "User")
     own = asked(requester, scene.session_of(requester), exclude_requester=True)
-    chosen = scene.question(approver_groups=[["Security"]])
+    chosen = scene.question(approver_groups=[[0]])  # of a group that nobody is in
     plain = scene.question()
     for by, question in (
         (scene.person("Operator", "Auditor", "User"), plain),
@@ -172,13 +172,13 @@ def takes_programs_for_people(monkeypatch) -> None:
 
 
 def lets_everybody_answer_who_sees_it(monkeypatch) -> None:
-    monkeypatch.setattr(approvals, "why_not", lambda user, approval, groups=None: "")
+    monkeypatch.setattr(approvals, "why_not", lambda user, approval, quorum=None: "")
 
 
 def asks_for_the_right_and_not_for_the_question(monkeypatch) -> None:
     """Who may approve anything may approve everything."""
 
-    def why_not(user, approval, groups=None):
+    def why_not(user, approval, quorum=None):
         return "" if user.has_perm("accounts.approve_commands") and not user.is_service else "no"
 
     monkeypatch.setattr(approvals, "why_not", why_not)

@@ -85,3 +85,14 @@ async def test_a_credential_is_looked_at_again_when_nobody_says_that_it_changed(
     await db.write(AccessToken.objects.all().delete)  # without telling anybody
     await socket.send({"type": "req", "id": "1", "method": "health"})
     assert await socket.closed() == (4001, "auth changed")
+
+
+async def test_a_browser_left_open_stops_everything_and_resumes_nothing(sockets, person, cookie_of, settings):
+    cookie = await db.write(cookie_of, person("Operator"))
+    desk = await sockets.connect("", headers={"Origin": ORIGIN, "Cookie": cookie}, auth=None)
+    settings.CONFIRM_MINUTES = -1
+    assert (await desk.request("panic.stop", {"scope": "all", "reason": "smoke"}))["ok"]
+    answer = await desk.request("panic.resume", {"scope": "all", "reason": "it was steam"})
+    assert answer["error"]["details"]["code"] == "CONFIRMATION_REQUIRED"
+    settings.CONFIRM_MINUTES = 30
+    assert (await desk.request("panic.resume", {"scope": "all", "reason": "it was steam"}))["ok"]

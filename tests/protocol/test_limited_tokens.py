@@ -56,6 +56,7 @@ def test_every_method_that_changes_something_says_what_it_is_for_limited_tokens(
         assert (method.limited is None) == reads, name
     left = {name for name in CHANGING if METHODS[name].limited is Limited.REFUSED}
     assert left >= {"wake", "agents.files.set", "chat.inject", "sessions.patch", "sessions.share", "node.invoke", "node.broadcast"}
+    assert (METHODS["panic.stop"].limited, METHODS["panic.resume"].limited) == (Limited.HARMLESS, Limited.REFUSED)
     started = {name for name in CHANGING if METHODS[name].limited is Limited.CARRIED}
     assert started == {"agent", "chat.send", "sessions.send", "sessions.create", "sessions.compact", "tools.invoke"}
 

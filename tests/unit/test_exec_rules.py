@@ -11,7 +11,7 @@ INSTALLATION, AGENT, SESSION = "installation", "agent", "session"
 class Row:
     """A rule without a database."""
 
-    def __init__(self, scope: str, subject: str = "", groups: tuple[str, ...] = (), **fields: object) -> None:
+    def __init__(self, scope: str, subject: str = "", groups: tuple[int, ...] = (), **fields: object) -> None:
         self.scope, self.subject = scope, subject
         for name in (*STRICTNESS, *STRICTER):
             setattr(self, name, fields.get(name, "" if name in STRICTNESS else None))
@@ -19,7 +19,7 @@ class Row:
         self._groups = groups
 
     def all(self):
-        return [type("Group", (), {"name": name}) for name in self._groups]
+        return [type("Group", (), {"pk": pk}) for pk in self._groups]
 
     def __str__(self) -> str:
         return f"{self.scope}:{self.subject}" if self.subject else self.scope
@@ -70,8 +70,8 @@ def test_a_word_that_is_not_known_counts_as_the_strictest():
 
 
 def test_who_approves_is_in_one_group_of_each_place():
-    merged = merge([Row(INSTALLATION, groups=("Security", "Admins")), Row(AGENT, "main"), Row(SESSION, "s", groups=("Team",))])
-    assert merged.approver_groups == (("Admins", "Security"), ("Team",))
+    merged = merge([Row(INSTALLATION, groups=(7, 3)), Row(AGENT, "main"), Row(SESSION, "s", groups=(5,))])
+    assert merged.approver_groups == ((3, 7), (5,))
 
 
 def test_every_field_of_a_rule_has_an_order():

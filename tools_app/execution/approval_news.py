@@ -49,7 +49,7 @@ def tell_session(approval: Approval) -> None:
             "status": approval.status,
             "decision": approval.decision,
             "by": approval.decided_by.get_username() if approval.decided_by else None,
-            "reason": approval.reason,
+            "reason": approval.last_reason,
             **granted_with(approval),
         },
     }

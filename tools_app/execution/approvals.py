@@ -5,7 +5,7 @@ wins and the others are told who did. tools_app.execution.supervise decides when
 """
 
 import datetime as dt
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -19,12 +19,14 @@ from sessions_app import runs, sql
 from sessions_app.lease_sql import Claimed
 from sessions_app.models import Run
 from tools_app.execution import grants
+from tools_app.execution.agreement import agreed, hold_to
 from tools_app.execution.approval_news import noted, tell, tell_session
+from tools_app.execution.approvers import quorum_of, wanted_by, why_not
 from tools_app.execution.gate import Judgement, narrow_entry
 from tools_app.execution.grants import Wish
 from tools_app.execution.plan import Planned
 from tools_app.execution.rules import ExecRules
-from tools_app.models import Approval, ApprovalVote
+from tools_app.models import Approval
 
 Status = Approval.Status
 Decision = Approval.Decision
@@ -41,7 +43,7 @@ ALLOWING = (Decision.ONCE, Decision.FOR, Decision.ALWAYS)
 
 def request(claimed: Claimed, planned: Planned, judgement: Judgement, rules: ExecRules, *, why: str, version: int) -> Approval:
     """Ask people about a plan, in the transaction that decides its call."""
-    now = clock.now()
+    now, quorum = clock.now(), wanted_by(rules)
     approval = Approval.objects.create(
         session_id=claimed.session_id,
         run_id=claimed.pk,
@@ -55,9 +57,9 @@ def request(claimed: Claimed, planned: Planned, judgement: Judgement, rules: Exe
         shown=_shown(planned, judgement, rules),
         why=why[:LONGEST_WHY],
         policy_version=version,
-        needed=2 if rules.two_people else 1,
-        exclude_requester=rules.exclude_requester,
-        approver_groups=[list(names) for names in rules.approver_groups],
+        needed=quorum.people,
+        exclude_requester=quorum.exclude_requester,
+        approver_groups=[list(ids) for ids in quorum.groups],
         fallback=rules.ask_fallback,
         created_at=now,
         expires_at=now + dt.timedelta(seconds=rules.expires_seconds),
@@ -103,30 +105,14 @@ def find(user: User, approval_id: str | UUID) -> Approval:
     return found
 
 
-def why_not(user: User, approval: Approval, groups: Collection[str] | None = None) -> str:
-    """Why this account may not answer this question; empty when it may. `groups`: theirs, where they are known already."""
-    if user.is_service or not user.is_active:
-        return _("only people answer such questions")
-    if not user.has_perm("accounts.approve_commands"):
-        return _("your account may not approve commands; that is the right of the group Approver")
-    if approval.exclude_requester and approval.requester_id == user.pk:
-        return _("this rule wants somebody else than who asked")
-    if not approval.approver_groups:
-        return ""
-    mine = set(user.groups.values_list("name", flat=True) if groups is None else groups)
-    for names in approval.approver_groups:
-        if not mine & set(names):
-            return _("this rule wants somebody of: %(groups)s") % {"groups": ", ".join(names)}
-    return ""
-
-
 @transaction.atomic
 def resolve(
     approval_id: str | UUID, *, by: User, decision: str, reason: str = "", wish: Wish | None = None, seen_hash: str | None = None
 ) -> Approval:
     """Answer a question. The first answer counts; a later one gets Conflict and is told whose it was.
 
-    `seen_hash` is the plan's hash as the person saw it: an answer to another plan is refused.
+    `seen_hash` is the plan's hash as the person saw it: an answer to another plan is refused. Who may answer and how many must is
+    decided by the rules of now as well as by those of the moment it was asked.
     """
     approval = find(by, approval_id)
     if refused := why_not(by, approval):
@@ -143,35 +129,16 @@ def resolve(
     _still_wanted(approval)
     if decision == Decision.DENY:
         return settle(approval, Status.DENIED, decision, by=by, reason=reason)
-    agreed = _agreed(approval, by, decision, wish)
-    if agreed is None:
+    quorum = quorum_of(approval)  # under the lock: a vote before this one may have been held to more
+    hold_to(approval, quorum)
+    said = agreed(approval, by, quorum, decision, wish)
+    if said is None:
         tell(approval, "voted")
         return approval
-    decision, wish = agreed
-    if decision != Decision.ONCE:  # before it is told who decided: what is told says for how long and where
-        grants.give(approval, by=by, wish=wish if decision == Decision.FOR else None)
-    return settle(approval, Status.APPROVED, decision, by=by, reason=reason)
-
-
-def _agreed(approval: Approval, by: User, decision: str, wish: Wish | None) -> tuple[str, Wish | None] | None:
-    """What is allowed once enough people have said so; None while somebody is missing. Of two wishes the narrower counts."""
-    if approval.needed == 1:
-        return decision, wish
-    others = ApprovalVote.objects.filter(approval=approval).exclude(user=by).select_related("user").order_by("pk")
-    # A right that was taken back since does not count.
-    first = next((vote for vote in others if not why_not(vote.user, approval)), None)
-    saying = {"decision": decision, **(wish.to_json() if wish else {})}
-    ApprovalVote.objects.update_or_create(approval=approval, user=by, defaults={"at": clock.now(), "wish": saying})
-    noted("approval.voted", approval, actor=acting.account(by), decision=decision)
-    if first is None:
-        return None
-    other = first.wish["decision"]
-    if Decision.ONCE in (decision, other):
-        return Decision.ONCE, None
-    wishes = [Wish(each["scope"], each["seconds"], each["uses"]) for each in (first.wish, saying) if "scope" in each]
-    if not wishes:
-        return Decision.ALWAYS, None
-    return Decision.FOR, wishes[0] if len(wishes) == 1 else wishes[0].narrower(wishes[1])
+    if said.decision != Decision.ONCE:  # before it is told who decided: what is told says for how long and where
+        wish = said.wish if said.decision == Decision.FOR else None
+        grants.give(approval, by=by, wish=wish, seconded_by=said.seconded_by)
+    return settle(approval, Status.APPROVED, said.decision, by=by, reason=reason)
 
 
 def hold(approval: Approval) -> None:
@@ -249,7 +216,8 @@ def extend(approval_id: str | UUID, *, by: User) -> Approval:
 def void(approvals: Iterable[Approval], reason: str) -> None:
     """What was asked is not wanted or not true any more. Who had answered it stays in its row."""
     for approval in approvals:
-        stamp: dict[str, Any] = {} if approval.decided_at else {"decided_at": clock.now(), "reason": reason[:LONGEST_REASON]}
+        why = reason[:LONGEST_REASON]
+        stamp: dict[str, Any] = {"void_reason": why} if approval.decided_at else {"decided_at": clock.now(), "reason": why}
         living = Approval.objects.filter(pk=approval.pk, status__in=Approval.ENTERED_FROM[Status.VOID])
         if not living.update(status=Status.VOID, **stamp):
             continue  # used or ended already

@@ -38,11 +38,12 @@ class Stopped(Exception):
 
 def begin(command: UUID, plan: ExecPlan, *, worker: str, process: Identity) -> Command:
     """The row of a command that stands ready and gets the word next. In a transaction that commits before it does."""
-    run = Run.objects.only("session_id", "generation", "abort_requested_at").get(pk=plan.run)
     try:
         freezes.hold_starts(plan.agent, plan.run)
     except freezes.Frozen as stop:
         raise Stopped(str(stop)) from None
+    # Read after that: it waits for whoever is just stopping something.
+    run = Run.objects.only("session_id", "generation", "abort_requested_at").get(pk=plan.run)
     if run.abort_requested_at is not None:
         raise Stopped("somebody has asked for the end of this run")
     answer = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash, status=Approval.Status.USED)

@@ -41,12 +41,12 @@ class Wish:
             raise InvalidRequest(_("it can be allowed 1 to %(most)d times") % {"most": MOST_USES})
         return self
 
-    def narrower(self, other: "Wish") -> "Wish":
-        """Where two people must agree, only what both said."""
-        order = ("session", "directory", "agent")
-        return Wish(
-            min((self.scope, other.scope), key=order.index), _least(self.seconds, other.seconds), _least(self.uses, other.uses)
-        )
+    def narrower(self, other: "Wish") -> "Wish | None":
+        """Where two people must agree, only what both said. None: a session and a directory, neither of which holds the other."""
+        scopes = {self.scope, other.scope} - {"agent"}
+        if len(scopes) > 1:
+            return None
+        return Wish(scopes.pop() if scopes else "agent", _least(self.seconds, other.seconds), _least(self.uses, other.uses))
 
     def to_json(self) -> dict[str, Any]:
         return {"scope": self.scope, "seconds": self.seconds, "uses": self.uses}
@@ -114,10 +114,10 @@ def standing_for(plan: ExecPlan) -> Standing:
         | Q(scope=Grant.Scope.DIRECTORY, subject=plan.cwd)
     )
     found = Grant.objects.filter(reach, Q(agent="") | Q(agent=plan.agent)).filter(living())
-    return Standing(list(found.select_related("approval", "owner").order_by("id")), plan)
+    return Standing(list(found.select_related("approval", "owner", "seconded_by").order_by("id")), plan)
 
 
-def give(approval: Approval, *, by: User, wish: Wish | None) -> Grant:
+def give(approval: Approval, *, by: User, wish: Wish | None, seconded_by: User | None = None) -> Grant:
     """What an answer allows from now on. Without a wish: always, for this agent."""
     plan = ExecPlan.from_json(approval.plan)
     entries, line = approval.shown.get("narrow", []), ""
@@ -140,6 +140,8 @@ def give(approval: Approval, *, by: User, wish: Wish | None) -> Grant:
         entries=entries,
         line=line,
         owner=by,
+        seconded_by=seconded_by,
+        from_answer=True,
         approval=approval,
         created_at=now,
         expires_at=expires,

@@ -9,6 +9,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import acting, clock
 from clawsite.infra.errors import InvalidRequest, QueueFull
 from tools_app.execution import approval_news
+from tools_app.execution.approvers import wanted_by
 from tools_app.execution.line import refusals
 from tools_app.execution.plan import ExecPlan
 from tools_app.execution.rules import rules_for
@@ -31,7 +32,7 @@ def ask(*, by: User, name: str, command: str, cwd: str, agent: str, seconds: flo
         raise QueueFull(f"{MOST_OPEN} of your questions are open; wait for answers", retryable=True, retry_after_ms=5000)
     if refused := refusals(command):
         raise InvalidRequest(f"the command cannot be shown to people. {refused[0].words}")
-    rules = rules_for(agent, "")
+    quorum = wanted_by(rules_for(agent, ""))
     now = clock.now()
     words = f"{by.get_username()} asks about a command that it runs itself, outside of Clawsite"
     approval = Approval.objects.create(
@@ -49,8 +50,8 @@ def ask(*, by: User, name: str, command: str, cwd: str, agent: str, seconds: flo
             "may": [Approval.Decision.ONCE, Approval.Decision.DENY],
             "notNarrow": "it runs outside of Clawsite",
         },
-        needed=2 if rules.two_people else 1,
-        approver_groups=[list(names) for names in rules.approver_groups],
+        needed=quorum.people,
+        approver_groups=[list(ids) for ids in quorum.groups],
         exclude_requester=True,
         created_at=now,
         expires_at=now + dt.timedelta(seconds=seconds),

@@ -9,12 +9,12 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app import tool_calls
 from sessions_app.lease_sql import Claimed
-from tools_app.execution import admission, approvals, grants
-from tools_app.execution.gate import GateRules, Judgement, judge
+from tools_app.execution import admission, approvals, approvers, grants
+from tools_app.execution.gate import GateRules, Judgement, Reason, judge
 from tools_app.execution.grants import Standing
 from tools_app.execution.plan import ExecPlan, Planned
 from tools_app.execution.rules import ExecRules, rules_of
-from tools_app.models import Approval, Grant
+from tools_app.models import Approval
 from tools_app.models.exec_rule import ExecRule
 from tools_app.supervision import Supervision
 
@@ -34,6 +34,10 @@ def supervise(claimed: Claimed, planned: Planned, *, why: str, version: int) -> 
         if answer:
             approvals.void([answer], denied)
         return Supervision("deny", denied, plan, code=NO_RULE if nobody_has_said(rules) else "exec_denied")
+    if answer and (lapse := approvers.lapsed(answer, rules)):
+        approvals.void([answer], lapse)
+        judgement = replace(judgement, reasons=(Reason("asked-anew", f"It was approved before, but {lapse}."), *judgement.reasons))
+        why, answer = why or answer.why, None
     if answer and answer.status == Status.EXPIRED:
         judgement, used = weigh(planned, unanswered(rules, plan), claimed.owner_id)
     if answer:
@@ -95,20 +99,7 @@ def _judge_input(planned: Planned, rules: ExecRules) -> Judgement:
 
 def that_count(standing: Standing, rules: ExecRules, requester: int) -> Standing:
     """Without what was granted by fewer people than this rule wants, or by somebody who could not answer here today."""
-    rows = [row for row in standing.rows if row.approval is None or _may_have_granted(row, rules, requester)]
-    return Standing(rows, standing.plan)
-
-
-def _may_have_granted(grant: Grant, rules: ExecRules, requester: int) -> bool:
-    owner, asked = grant.owner, grant.approval
-    if owner is None or asked is None or not owner.is_active or not owner.has_perm("accounts.approve_commands"):
-        return False
-    if rules.two_people and asked.needed < 2:
-        return False
-    if rules.exclude_requester and owner.pk == requester:
-        return False
-    mine = set(owner.groups.values_list("name", flat=True)) if rules.approver_groups else set()
-    return all(mine & set(names) for names in rules.approver_groups)
+    return Standing([row for row in standing.rows if approvers.still_granted(row, rules, requester)], standing.plan)
 
 
 def _judge(planned: Planned, rules: ExecRules, standing: Standing) -> Judgement:
@@ -175,6 +166,10 @@ def may_still_start(claimed: Claimed, planned: Planned, decided: Supervision) ->
         approvals.void_of_run_call(claimed.pk, plan.call, denied)
         return denied
     if decided.approval:
+        answer = Approval.objects.filter(pk=decided.approval).select_related("decided_by", "session", "run").first()
+        if answer and (lapse := approvers.lapsed(answer, rules)):
+            approvals.void([answer], lapse)
+            return f"exec_denied: it was approved, but {lapse}. It did not run. Ask again if it is still needed."
         if used_up := approvals.consume(claimed.pk, plan.call, plan.hash):
             tool_calls.admit(claimed, plan.call, admission.by_answer(used_up))
             return ""

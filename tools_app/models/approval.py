@@ -69,7 +69,7 @@ class Approval(models.Model):
     needed = models.PositiveSmallIntegerField(_("people needed"), default=1)
     exclude_requester = models.BooleanField(_("not by who asked"), default=False)
     approver_groups = models.JSONField(
-        _("who may approve"), default=list, help_text=_("Lists of group names; somebody must be in one of each list")
+        _("who may approve"), default=list, help_text=_("Lists of group ids; somebody must be in one of each list")
     )
     fallback = models.CharField(_("when nobody answers"), max_length=16, default="deny")
     created_at = models.DateTimeField(_("asked"))
@@ -81,6 +81,7 @@ class Approval(models.Model):
     )
     decision = models.CharField(_("decision"), max_length=16, choices=Decision.choices, blank=True)
     reason = models.CharField(_("reason"), max_length=1000, blank=True, help_text=_("Told to the model"))
+    void_reason = models.CharField(_("why it became void"), max_length=1000, blank=True, help_text=_("After it was answered"))
     used_at = models.DateTimeField(_("started"), null=True, blank=True)
 
     objects = ApprovalQuerySet.as_manager()
@@ -108,6 +109,11 @@ class Approval(models.Model):
     @property
     def is_open(self) -> bool:
         return self.status == self.Status.PENDING
+
+    @property
+    def last_reason(self) -> str:
+        """Why it stands as it does: what was said with the answer, or why that became void."""
+        return self.void_reason or self.reason
 
 
 class ApprovalVote(models.Model):
@@ -150,6 +156,13 @@ class Grant(models.Model):
     line = models.TextField(_("exact line"), blank=True, help_text=_("Where programs cannot be named narrowly: this line alone"))
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", verbose_name=_("given by")
+    )
+    # What is looked at when it is used stands here and not in the question it came from, which may be gone with its session.
+    seconded_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", verbose_name=_("seconded by")
+    )
+    from_answer = models.BooleanField(
+        _("from an answer"), default=False, help_text=_("Counts only while whoever gave it may still give it")
     )
     approval = models.ForeignKey(
         Approval, null=True, blank=True, on_delete=models.SET_NULL, related_name="grants", verbose_name=_("from")

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 from agents import stops
 from clawsite.accounts.models import User
 from clawsite.gateway.addressing import ToSession
+from clawsite.gateway.confirmation import need_recent_password
 from clawsite.gateway.events import Stop
 from clawsite.gateway.health import told_stop
 from clawsite.gateway.limited import Limited
@@ -53,9 +54,10 @@ class ResumeAnswer(TypedDict):
     stopped: list[Stop]
 
 
-@method("panic.resume", scope=Scope.ADMIN, limited=Limited.HARMLESS)
+@method("panic.resume", scope=Scope.ADMIN, limited=Limited.REFUSED)
 async def resume(call: Call, params: WhatToStop) -> ResumeAnswer:
     """Let go on what was stopped under this name, unless something wider holds it too; -> what is still stopped."""
+    await need_recent_password(call)
     return await db.write(_resume, call.user, params)
 
 

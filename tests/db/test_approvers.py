@@ -1,0 +1,277 @@
+"""Who may agree is looked at when a question is asked, when it is answered, and again when the answer or a grant is used."""
+
+import importlib
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group
+from django.db import transaction
+
+from agents import stateless_sessions
+from clawsite.gateway.approvals import open_records
+from clawsite.infra import clock
+from clawsite.infra.errors import Forbidden
+from clawsite.web import approvals_card
+from sessions_app.models import Run, Session
+from sessions_app.runs import SENT_BY
+from tests.asking import allow_asking, asked, claimed_run, decide, planned
+from tools_app.execution import approvals, approvers, grants, supervise
+from tools_app.execution.grants import Wish
+from tools_app.models import Approval, ExecRule, Grant
+
+pytestmark = pytest.mark.usefixtures("database")
+
+AGAIN = {"call": "c2"}
+
+
+@pytest.fixture
+def requester(person):
+    """May approve, also what came of their own message, as long as no rule says otherwise."""
+    return person("Approver", "User", name="rosa")
+
+
+@pytest.fixture
+def claimed(requester, session_of):
+    allow_asking()
+    return claimed_run(requester, session_of(requester))
+
+
+@pytest.fixture
+def question(claimed, tmp_path):
+    return asked(claimed, tmp_path)
+
+
+@pytest.fixture
+def plan(claimed, question, tmp_path):
+    return planned(claimed, tmp_path, "touch made")
+
+
+@pytest.fixture
+def security(database):
+    yield Group.objects.create(name="Security")
+    ExecRule.objects.all().delete()
+    Group.objects.exclude(name__in=["User", "Auditor", "Approver", "Operator"]).delete()
+
+
+def is_switched_off(giver, group):
+    giver.is_active = False
+    giver.save()
+
+
+def loses_the_right(giver, group):
+    giver.groups.clear()
+
+
+def may_not_answer_their_own(giver, group):
+    allow_asking(exclude_requester=True)
+
+
+def is_not_of_the_group(giver, group):
+    allow_asking().approver_groups.add(group)
+
+
+def is_one_of_two(giver, group):
+    allow_asking(two_people=True)
+
+
+CHANGES = [is_switched_off, loses_the_right, may_not_answer_their_own, is_not_of_the_group, is_one_of_two]
+
+
+def start(claimed, plan, decided):
+    with transaction.atomic():
+        return supervise.may_still_start(claimed, plan, decided)
+
+
+@pytest.fixture
+def giver(person, requester, request):
+    """Somebody else than who asked, unless the change is about that."""
+    own = "change" in request.fixturenames and request.getfixturevalue("change") is may_not_answer_their_own
+    return requester if own else person("Approver", name="ada")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, claimed, question, giver, plan, security):
+    approvals.resolve(question.pk, by=giver, decision="allow-once", reason="go on")
+    change(giver, security)
+    decided = decide(claimed, plan, why="")
+    assert (decided.effect, decided.asked_now, decided.approval == str(question.pk)) == ("ask", True, False)
+    question.refresh_from_db()
+    lapse = approvers.TOO_FEW if change is is_one_of_two else approvers.LOST_THE_RIGHT
+    assert (question.status, question.decided_by, question.reason) == ("void", giver, "go on")
+    assert question.void_reason == lapse
+    anew = Approval.objects.get(pk=decided.approval)
+    assert anew.shown["reasons"][0] == {"code": "asked-anew", "words": f"It was approved before, but {lapse}."}
+    assert anew.why == "because", "the agent's words are carried over"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_why(change, claimed, question, giver, plan, security):
+    approvals.resolve(question.pk, by=giver, decision="allow-once")
+    decided = decide(claimed, plan)
+    assert decided.effect == "allow"
+    change(giver, security)
+    refused = start(claimed, plan, decided)
+    question.refresh_from_db()
+    assert question.status == "void"
+    assert question.void_reason in refused
+    assert "did not run" in refused
+
+
+def test_rules_that_its_giver_fulfils_leave_an_answer_valid(claimed, question, person, plan, security):
+    ada = person("Approver", "Security")
+    approvals.resolve(question.pk, by=ada, decision="allow-once")
+    allow_asking(exclude_requester=True).approver_groups.add(security)
+    assert start(claimed, plan, decide(claimed, plan)) == ""
+
+
+def test_of_two_who_agreed_both_must_still_be_able_to(requester, session_of, person, tmp_path):
+    allow_asking(two_people=True)
+    claimed = claimed_run(requester, session_of(requester))
+    question = asked(claimed, tmp_path)
+    ada, ben, cleo = (person("Approver") for _ in range(3))
+    for who in (ada, ben):
+        approvals.resolve(question.pk, by=who, decision="allow-once")
+    plan = planned(claimed, tmp_path, "touch made")
+    decided = decide(claimed, plan)
+    assert decided.approval == str(question.pk)
+    ada.groups.clear()
+    assert approvers.LOST_THE_RIGHT in start(claimed, plan, decided)
+    anew = decide(claimed, plan)
+    for who in (ben, cleo):
+        approvals.resolve(anew.approval, by=who, decision="allow-once")
+    assert start(claimed, plan, decide(claimed, plan)) == ""
+
+
+def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, person, security):
+    ada, ben = person("Approver", "Security"), person("Approver", "Security")
+    rule = allow_asking(two_people=True, exclude_requester=True)
+    rule.approver_groups.add(security)
+    with pytest.raises(Forbidden, match="somebody else"):
+        approvals.resolve(question.pk, by=requester, decision="allow-once")
+    with pytest.raises(Forbidden, match="somebody of: Security"):
+        approvals.resolve(question.pk, by=person("Approver"), decision="deny")
+    (told,) = open_records(ada, limit=5)
+    card = approvals_card.card(requester, question)
+    assert (told["needed"], told["whyNot"], card.needed, "somebody else" in card.why_not) == (2, "", 2, True)
+    assert approvals.resolve(question.pk, by=ada, decision="allow-once").is_open
+    answered = approvals.resolve(question.pk, by=ben, decision="allow-once")
+    assert (answered.status, answered.needed, answered.approver_groups) == ("approved", 2, [[security.pk]])
+
+
+def test_and_by_those_of_the_moment_it_was_asked(requester, session_of, person, tmp_path):
+    allow_asking(two_people=True)
+    question = asked(claimed_run(requester, session_of(requester)), tmp_path)
+    allow_asking(two_people=None)
+    assert approvals.resolve(question.pk, by=person("Approver"), decision="allow-once").is_open
+
+
+def test_the_rules_of_those_that_passed_the_message_on_count_too(question, claimed, person):
+    Run.objects.filter(pk=claimed.pk).update(options={SENT_BY: {"through": [["other", "s1"]]}})
+    allow_asking("agent", "other", two_people=True)
+    assert approvals.resolve(question.pk, by=person("Approver"), decision="allow-once").is_open
+
+
+def test_many_cards_cost_as_many_queries_as_one(requester, session_of, person, security, django_assert_num_queries, tmp_path):
+    allow_asking(two_people=True).approver_groups.add(security)
+    claimed = claimed_run(requester, session_of(requester))
+    rows = [asked(claimed, tmp_path, call=f"c{n}") for n in range(4)]
+    reader = person("Approver")
+    reader.has_perm("accounts.approve_commands")  # read once for an account
+    for some in (rows[:1], rows):
+        with django_assert_num_queries(6):  # runs, rules, their rows and groups; the reader's groups, the names of all
+            wanted, candidate = approvers.quorums(some), approvers.Candidate(reader)
+            assert all(candidate.why_not(row.requester_id, wanted[row.pk]) for row in some)
+
+
+def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question, person, security):
+    allow_asking().approver_groups.add(security)
+    ada = person("Approver", "Security")
+    security.name = "Security of old"
+    security.save()
+    Group.objects.create(name="Security")
+    ben = person("Approver", "Security")
+    with pytest.raises(Forbidden, match="Security of old"):
+        approvals.resolve(question.pk, by=ben, decision="allow-once")
+    assert approvals.resolve(question.pk, by=ada, decision="allow-once").status == "approved"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ("session", "agent", "session"),
+        ("directory", "agent", "directory"),
+        ("agent", "agent", "agent"),
+        ("directory", "directory", "directory"),
+        ("session", "directory", None),
+    ],
+)
+def test_only_what_both_said_is_granted(one, other, both, requester, session_of, person, tmp_path):
+    for first, second in ((one, other), (other, one)):
+        narrower = Wish(first, 900).narrower(Wish(second, 900))
+        assert (narrower.scope if narrower else None) == both
+    allow_asking(two_people=True)
+    question = asked(claimed_run(requester, session_of(requester)), tmp_path)
+    for scope in (one, other):
+        approvals.resolve(question.pk, by=person("Approver"), decision="allow-for", wish=Wish(scope, 900))
+    question.refresh_from_db()
+    assert (question.status, question.decision) == ("approved", "allow-for" if both else "allow-once")
+    assert list(Grant.objects.values_list("scope", flat=True)) == ([both] if both else [])
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, session_of, person, tmp_path):
+    allow_asking(two_people=True)
+    claimed = claimed_run(requester, session_of(requester))
+    question, people = asked(claimed, tmp_path), [person("Approver"), person("Approver")]
+    for giver in people:
+        approvals.resolve(question.pk, by=giver, decision="allow-always")
+    grant = Grant.objects.get()
+    assert [grant.seconded_by, grant.owner] == people
+    again = planned(claimed, tmp_path, "touch made", **AGAIN)
+    assert decide(claimed, again).effect == "allow"
+    people[who].groups.clear()
+    assert decide(claimed, again).effect == "ask"
+
+
+@pytest.mark.parametrize("change", [loses_the_right, is_one_of_two])
+def test_a_grant_whose_question_is_gone_is_judged_as_before(change, claimed, question, person, session_of, tmp_path, security):
+    ada = person("Approver")
+    approvals.resolve(question.pk, by=ada, decision="allow-always")
+    other = person()
+    elsewhere = claimed_run(other, session_of(other), "k2")
+    while stateless_sessions.shrink(claimed.session_id):
+        pass
+    assert (Session.objects.filter(pk=claimed.session_id).count(), Approval.objects.count()) == (0, 0)
+    again = planned(elsewhere, tmp_path, "touch made", **AGAIN)
+    assert decide(elsewhere, again).effect == "allow"
+    change(ada, security)
+    assert decide(elsewhere, again).effect == "ask"
+
+
+def test_an_operators_own_list_needs_nobodys_answer(claimed, person, tmp_path):
+    olga = person("Operator")
+    grants.add_by_hand(["touch"], by=olga, scope="installation")
+    olga.groups.clear()
+    allow_asking(two_people=True)
+    assert decide(claimed, planned(claimed, tmp_path, "touch made")).effect == "allow"
+
+
+def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, person, security):
+    migration = importlib.import_module("tools_app.migrations.0006_who_agreed_is_kept")
+    ada, ben = person("Approver"), person("Approver")
+    approvals.resolve(question.pk, by=ada, decision="allow-always")
+    question.votes.create(user=ada, at=clock.now())
+    question.votes.create(user=ben, at=clock.now())
+    shape = [{"pattern": "/usr/bin/ls", "shape": ["-l"]}]
+    Grant.objects.create(scope="agent", subject="main", owner=ben, created_at=clock.now(), entries=shape)
+    grants.add_by_hand(["touch"], by=person("Operator"), scope="installation")
+    Grant.objects.update(from_answer=False, seconded_by=None)
+    Approval.objects.update(approver_groups=[["Security", "gone"], ["gone"]])
+    migration.keep_who_agreed(apps, None)
+    migration.name_groups_by_id(apps, None)
+    filled = Grant.objects.order_by("pk").values_list("from_answer", "owner", "seconded_by")
+    assert list(filled)[:2] == [(True, ada.pk, ben.pk), (True, ben.pk, None)]
+    assert filled[2][0] is False
+    assert Approval.objects.get().approver_groups == [[security.pk], []]
+    question.refresh_from_db()
+    assert "somebody of" in approvers.why_not(person("Approver", "Security"), question), "a name that is gone is nobody"
