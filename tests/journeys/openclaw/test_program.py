@@ -17,6 +17,7 @@ from tests.protocol.openclaw.packages import modules, node
 from tests.stack import Stack
 
 PATIENCE = 120.0  # it takes 3 s to start, the terminal UI 8, and several times that on a busy machine
+ESCAPE = "\x1b"
 _numbers = itertools.count(1)
 
 
@@ -111,12 +112,16 @@ def test_its_commands_that_only_look_show_what_is_there(live, tmp_path, person):
     assert "a client connected" in logs
 
 
-def test_its_terminal_ui_chats_and_comes_back_with_the_token_of_its_device(openclaw, session, person):
+def test_its_terminal_ui_chats_stops_a_run_and_comes_back_with_the_token_of_its_device(openclaw, session, person):
     openclaw.token = issue_token(person(), "openclaw", ["operator.read", "operator.write"])[1]  # programs get no device token
     with openclaw.terminal("--url", openclaw.url, "--token", openclaw.token, "--session", session) as first:
         first.wait_for("gateway connected", PATIENCE)
-        first.type("say [[tokens=3]]\r")
+        first.type("say [[tokens=9 hang_after=3]]\r")
         first.wait_for("w0 w1 w2", PATIENCE)
+        first.type(ESCAPE)
+        first.wait_for("connected | aborted", PATIENCE)
+        first.type("say [[tokens=5]]\r")
+        first.wait_for("w3 w4", PATIENCE)
         openclaw.call("chat.send", sessionKey=session, message="said elsewhere", idempotencyKey=f"{session} elsewhere")
         first.wait_for("said elsewhere", PATIENCE)
     openclaw.remember({"url": openclaw.url})  # without a token: that of the device is all it has
