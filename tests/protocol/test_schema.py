@@ -1,15 +1,24 @@
 """The published schema: at its address, and true of what the server really sends."""
 
+from typing import get_args
+
 import jsonschema
 from django.test import Client
 
+from clawsite.gateway.protocol_intro import INTRODUCTION
 from clawsite.gateway.schema import protocol_schema
+from clawsite.gateway.session_events import Stream
 
 
 def test_the_schema_is_published_without_signing_in(database):
     answer = Client().get("/api/protocol.json")
     assert answer.status_code == 200
     assert answer.json()["methods"]["agent"]["scope"] == "operator.write"
+
+
+def test_every_stream_of_a_run_is_explained():
+    explained = [line.split("`")[1] for line in INTRODUCTION.partition("| stream | `data` |")[2].splitlines() if line.startswith("| `")]
+    assert explained == list(get_args(Stream))
 
 
 async def test_answers_and_events_are_as_published(sockets, hand):
