@@ -132,7 +132,8 @@ async def test_its_owner_sees_it_and_others_do_not(device, sockets, tokens, ada,
         for owner in ({}, {"owner": "ada"}):
             assert (await fault(other, "node.describe", {"nodeId": device.id, **owner}))["code"] == "NOT_FOUND"
             assert (await fault(other, "node.invoke", {**asked(device), **owner}))["code"] == "NOT_FOUND"
-    assert [(node["deviceId"], node["nodeId"]) for node in (await olga.call("node.pair.list"))["paired"]] == [(device.id, device.id)]
+    (paired,) = (await olga.call("node.pair.list"))["paired"]
+    assert (paired["deviceId"], paired["nodeId"]) == (device.id, device.id)
     present = [entry for entry in await ada.call("system-presence") if entry.get("roles") == ["node"]]
     assert [(entry["deviceId"], entry["mode"]) for entry in present] == [(device.id, "node")]
     await socket.close()
