@@ -65,7 +65,7 @@ PROMISES = (
     Promise("fanout", (WATCHED, "events_lost"), "… events lost", "", 0, exact=True, openclaw=0),
     Promise("fanout", (WATCHED, "seq_gaps"), "… gaps in a connection's numbers", "", 0, exact=True, openclaw=0),
     Promise("idle", ("kb_per_socket",), "1,000 idle sockets: memory of each (PSS)", "KB", 40),
-    Promise("storm", ("back_ms", "p95"), "1,000 clients cut off at once: back and following, p95", "ms"),
+    Promise("storm", ("back_ms", "p95"), "1,000 clients cut off at once: back and following, p95", "ms", 15_000),
     Promise("storm", ("clients_missing_events",), "… clients that miss an event", "", 0, exact=True),
     Promise("storm", ("storm", "token_lag_ms", "p95"), "… another watcher's lag meanwhile, p95", "ms"),
     Promise("storm", ("storm", "events_lost"), "… events it lost", "", 0, exact=True),

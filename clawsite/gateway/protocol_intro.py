@@ -12,7 +12,7 @@ One endpoint: `/ws`, or the bare origin. One JSON object per text frame; binary 
 
 | frame | properties |
 | --- | --- |
-| request | `type: "req"`, `id`, `method`, `params?`, `idempotencyKey?` (protocol 1) |
+| request | `type: "req"`, `id`, `method`, `params?`, `idempotencyKey?` (protocol 1), `traceparent?` (W3C's) |
 | response | `type: "res"`, `id`, `ok`, `payload?`, `error? {code, message, details?, retryable?, retryAfterMs?}` |
 | event | `type: "event"`, `event`, `seq` (not on `connect.challenge`), `payload`, `stateVersion?` |
 
@@ -31,7 +31,8 @@ OpenClaw, 3 and 4 are those of its own clients. Any `client.id` is accepted; pro
 
 **Who is it?** A browser is known by its sign-in cookie; its `Origin` must be one of CLAWSITE_ORIGINS, scheme, host and port
 each exact. A program brings a personal token or the gateway token in `auth.token` (or `auth.password`); it may leave `Origin`
-out, but a foreign one is refused whatever the token. After five failures an address has to wait (`AUTH_RATE_LIMITED`). A client
+out. A page of another program brings a token too; its `Origin` must be one of CLAWSITE_CLIENT_ORIGINS, its cookie counts for nothing.
+Any other `Origin` is refused, whatever the token. After five failures an address has to wait (`AUTH_RATE_LIMITED`). A client
 may also be a device, with a key of its own: it signs the challenge in `device {id, publicKey, signature, signedAt, nonce}`, is
 known to an account by pairing, and is given a token of its own in `auth.deviceToken`. How that works is in
 [devices.md](devices.md).
@@ -96,6 +97,10 @@ when it has ended, or an error with `payload.status: "error"`. In protocol 1 the
 | `thinking` | `{messageId, attempt, delta, offset}` |
 | `toolcall` | `{messageId, attempt, index, name, delta, offset}`: a call while the model writes it; needs `tool-events` |
 | `tool` | `phase` start `{name, toolCallId, args}`, update `{partialResult}` or result `{isError, result, meta?}` |
+| | `phase` waiting `{name, toolCallId, args, approval}`: people are asked |
+| | `phase` decided `{name, toolCallId, approval}`: they have answered, or nobody did in time |
+| `compaction` | `phase` start `{reason, tokensBefore, summarised}` or end `{completed, willRetry, reason}` |
+| | when `completed`, the end has `{messageId, text, summarised, kept, tokensBefore, tokensAfter}` too |
 
 Protocols 3 and 4 are told the stream `tool` only with the cap `tool-events`; protocol 1 gets the event `tool` besides.
 
@@ -142,6 +147,8 @@ already in it.
   command sees it with `operator.read`; grants are looked after with `operator.admin` too.
 - In sessions.patch no field changes what commands an agent may run; that is decided by people in the admin.
 - A device belongs to an account. One that comes with a good credential of an account is paired at once, also from elsewhere; a
-  node never is. `node.allow`, `node.broadcast` and `otherCommands` are additions; `node.pair.request`, `node.pair.verify` and
-  `skills.bins` do not exist.
+  node never is. `node.allow`, `node.broadcast` and `otherCommands` are additions; `node.pair.request` and
+  `node.pair.verify` do not exist.
+- Every other method that OpenClaw has and Clawsite has not is in [a table](openclaw-clients.md#methods-that-are-not-here), with
+  the reason.
 """

@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-Stream = Literal["lifecycle", "assistant", "thinking", "toolcall", "tool", "compaction", "error"]
+Stream = Literal["lifecycle", "assistant", "thinking", "toolcall", "tool", "compaction"]
 
 
 class Granted(TypedDict):

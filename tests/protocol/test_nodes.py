@@ -80,7 +80,7 @@ async def test_a_node_waits_for_a_person_whatever_it_brings(device, sockets, tok
     assert (heard["nodeId"], heard["commands"], heard["account"]) == (device.id, COMMANDS, "olga")
     assert await olga.event("device.pair.requested", requestId=request)
     (waiting,) = (await olga.call("node.pair.list"))["pending"]
-    assert waiting["displayName"] == "Kitchen"
+    assert (waiting["displayName"], waiting["nodeId"]) == ("Kitchen", device.id)
     approved = await olga.call("node.pair.approve", {"requestId": request})
     assert approved["device"]["allowedCommands"] == ["lights.on", "lights.off"], "nothing of system.* without a choice"
     assert (await olga.event("node.pair.resolved", requestId=request))["decision"] == "approved"
@@ -132,7 +132,8 @@ async def test_its_owner_sees_it_and_others_do_not(device, sockets, tokens, ada,
         for owner in ({}, {"owner": "ada"}):
             assert (await fault(other, "node.describe", {"nodeId": device.id, **owner}))["code"] == "NOT_FOUND"
             assert (await fault(other, "node.invoke", {**asked(device), **owner}))["code"] == "NOT_FOUND"
-    assert [paired["deviceId"] for paired in (await olga.call("node.pair.list"))["paired"]] == [device.id]
+    (paired,) = (await olga.call("node.pair.list"))["paired"]
+    assert (paired["deviceId"], paired["nodeId"]) == (device.id, device.id)
     present = [entry for entry in await ada.call("system-presence") if entry.get("roles") == ["node"]]
     assert [(entry["deviceId"], entry["mode"]) for entry in present] == [(device.id, "node")]
     await socket.close()

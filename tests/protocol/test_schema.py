@@ -1,11 +1,14 @@
 """The published schema: at its address, and true of what the server really sends, which every socket of the tests looks at."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from django.test import Client
 
 from clawsite.gateway import registry
+from clawsite.gateway.protocol_intro import INTRODUCTION
+from clawsite.gateway.session_events import Stream
 
 
 def test_the_schema_is_published_without_signing_in(database):
@@ -14,6 +17,11 @@ def test_the_schema_is_published_without_signing_in(database):
     methods = answer.json()["methods"]
     assert (methods["agent"]["scope"], methods["agent"]["scopes"]) == ("operator.write", ["operator.write"])
     assert methods["exec.approval.list"]["scopes"] == ["operator.read", "operator.approvals"]
+
+
+def test_every_stream_of_a_run_is_explained():
+    _, _, table = INTRODUCTION.partition("| stream | `data` |")
+    assert [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")] == list(get_args(Stream))
 
 
 async def test_answers_and_events_are_as_published(sockets, hand):

@@ -10,7 +10,7 @@ DANGEROUS = re.compile(
     r"""
       system|shell|terminal|process|exec|run|eval|script|sudo|admin|install|update
     | browser|computer|desktop|keyboard|mouse|input|clipboard|screen|window
-    | files?|fs|disk|photos|camera|microphone|mic|audio|record|voice|talk
+    | files?|fs|dirs?|directory|folders?|disk|workspace|memory|photos|camera|microphone|mic|audio|record|voice|talk
     | location|motion|health|contacts|calendar|reminders|sms|phone|call|mail|messages?
     | secrets?|passwords?|credentials?|wallet|payment
     """,

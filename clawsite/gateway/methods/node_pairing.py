@@ -6,8 +6,11 @@ from django.db import transaction
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from clawsite.accounts.models import User
 from clawsite.gateway.confirmation import need_recent_password
+from clawsite.gateway.device_events import NodePairRequested
 from clawsite.gateway.devices import pairing, tokens
+from clawsite.gateway.devices.facts import DeviceFacts
 from clawsite.gateway.devices.selectors import paired_devices, pending_requests
 from clawsite.gateway.frames import Command
 from clawsite.gateway.limited import Limited
@@ -15,7 +18,6 @@ from clawsite.gateway.methods.devices import (
     ApproveAnswer,
     ApproveParams,
     ByRequest,
-    PairList,
     RejectAnswer,
     approved,
     rejected,
@@ -26,11 +28,29 @@ from clawsite.gateway.scopes import Scope
 from clawsite.infra import acting, audit, db
 
 
+class PairedNode(DeviceFacts):
+    """A device that is a node. `nodeId` is its device id: OpenClaw's clients pass over rows without."""
+
+    nodeId: str
+
+
+class NodePairList(TypedDict):
+    """Like that of device.pair.list, of nodes."""
+
+    pending: list[NodePairRequested]
+    paired: list[PairedNode]
+
+
 @method("node.pair.list", scope=Scope.PAIRING, limited=Limited.HARMLESS)
-async def pair_list(call: Call, params: Nothing) -> PairList:
+async def pair_list(call: Call, params: Nothing) -> NodePairList:
     """Like device.pair.list, of nodes."""
-    return await db.read(
-        lambda: PairList(pending=pending_requests(call.user, "node"), paired=paired_devices(call.user, nodes_only=True))
+    return await db.read(_nodes_to_manage, call.user)
+
+
+def _nodes_to_manage(user: User) -> NodePairList:
+    return NodePairList(
+        pending=[NodePairRequested(**row, nodeId=row["deviceId"]) for row in pending_requests(user, "node")],
+        paired=[PairedNode(**row, nodeId=row["deviceId"]) for row in paired_devices(user, nodes_only=True)],
     )
 
 

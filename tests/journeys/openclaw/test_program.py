@@ -4,17 +4,20 @@ import itertools
 import json
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clawsite.accounts.tokens import issue_token
+from clawsite.gateway.models import Device
 from tests.journeys.openclaw.terminal import Terminal
 from tests.protocol.openclaw.packages import modules, node
 from tests.stack import Stack
 
 PATIENCE = 120.0  # it takes 3 s to start, the terminal UI 8, and several times that on a busy machine
+ESCAPE = "\x1b"
 _numbers = itertools.count(1)
 
 
@@ -77,12 +80,48 @@ def test_its_command_line_says_what_is_not_there_and_what_is_not_allowed(opencla
     assert (forbidden.returncode, "missing scope: operator.pairing" in forbidden.stderr) == (1, True)
 
 
-def test_its_terminal_ui_chats_and_comes_back_with_the_token_of_its_device(openclaw, session, person):
+LOOKING = (
+    *("status --json", "health --json", "models list --json", "devices list --json", "nodes list --json"),
+    *("approvals get --gateway --json", "gateway usage-cost --json", "logs --json"),
+)
+
+
+def test_its_commands_that_only_look_show_what_is_there(live, tmp_path, person):
+    olga = person("User", "Operator", "Approver", name="olga")
+    Device.objects.create(owner=olga, fingerprint="ab" * 32, public_key="x", display_name="Kitchen", is_node=True)
+    at_gateway = (live.url.replace("http", "ws"), live.api_token(olga))
+    key = "agent:main:looked-at"
+    OpenClaw(tmp_path / "said", *at_gateway).run("agent", "--agent", "main", "--session-key", key, "-m", "say [[tokens=3]]")
+
+    def look(command: str) -> str:
+        """Each has a home of its own, so that two can be asked at once."""
+        done = OpenClaw(tmp_path / command.replace(" ", ""), *at_gateway).run(*command.split())
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    with ThreadPoolExecutor(2) as two:
+        *told, logs = two.map(look, LOOKING)
+    status, health, models, devices, nodes, rules, cost = map(json.loads, told)
+    assert key in [row["key"] for row in status["sessions"]["recent"]]
+    assert (health["ok"], health["workers"]) == (True, len(live.workers))
+    assert [row["available"] for row in models["models"] if row["key"] == "openai/fake-1"] == [True]
+    for listed in (devices, nodes):
+        assert (olga.username, "Kitchen") in [(row["owner"], row.get("displayName")) for row in listed["paired"]]
+    assert rules["file"]["agents"] == {}
+    assert cost["totals"]["totalTokens"] > 0
+    assert "a client connected" in logs
+
+
+def test_its_terminal_ui_chats_stops_a_run_and_comes_back_with_the_token_of_its_device(openclaw, session, person):
     openclaw.token = issue_token(person(), "openclaw", ["operator.read", "operator.write"])[1]  # programs get no device token
     with openclaw.terminal("--url", openclaw.url, "--token", openclaw.token, "--session", session) as first:
         first.wait_for("gateway connected", PATIENCE)
-        first.type("say [[tokens=3]]\r")
+        first.type("say [[tokens=9 hang_after=3]]\r")
         first.wait_for("w0 w1 w2", PATIENCE)
+        first.type(ESCAPE)
+        first.wait_for("connected | aborted", PATIENCE)
+        first.type("say [[tokens=5]]\r")
+        first.wait_for("w3 w4", PATIENCE)
         openclaw.call("chat.send", sessionKey=session, message="said elsewhere", idempotencyKey=f"{session} elsewhere")
         first.wait_for("said elsewhere", PATIENCE)
     openclaw.remember({"url": openclaw.url})  # without a token: that of the device is all it has
