@@ -31,7 +31,7 @@ OpenClaw, 3 and 4 are those of its own clients. Any `client.id` is accepted; pro
 
 **Who is it?** A browser is known by its sign-in cookie; its `Origin` must be one of CLAWSITE_ORIGINS, scheme, host and port
 each exact. A program brings a personal token or the gateway token in `auth.token` (or `auth.password`); it may leave `Origin`
-out. A page of another program brings a token too; its `Origin` must be one of CLAWSITE_CLIENT_ORIGINS, its cookie counts for nothing.
+out. A page of another program brings a token as well; its `Origin` must be one of CLAWSITE_CLIENT_ORIGINS. Its cookie is dropped.
 Any other `Origin` is refused, whatever the token. After five failures an address has to wait (`AUTH_RATE_LIMITED`). A client
 may also be a device, with a key of its own: it signs the challenge in `device {id, publicKey, signature, signedAt, nonce}`, is
 known to an account by pairing, and is given a token of its own in `auth.deviceToken`. How that works is in
