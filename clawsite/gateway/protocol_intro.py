@@ -62,7 +62,7 @@ runs in one session are begun in their order of arrival. At most 64 requests of 
 the speed of its answers, and what finds no place within two seconds gets a retryable `UNAVAILABLE`. Parameters are closed: an
 unknown one is an error, and one of OpenClaw's for something that does not exist here is refused with the reason, unless it is
 empty. A missing scope is FORBIDDEN. Clients of protocol 3 do not know this code and get INVALID_REQUEST instead. A bad frame after
-the handshake, also one with more than 50,000 values in it, is answered with its id, or `"invalid"`, and the connection stays open.
+the handshake, also one with more than 300,000 values in it, is answered with its id, or `"invalid"`, and the connection stays open.
 
 `sessionKey` names a session among one's own (`main` is `agent:main:main`); somebody else's session, where one may see it, is named
 by `sessionId`. What one may not see does not exist: NOT_FOUND.

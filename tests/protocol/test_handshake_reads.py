@@ -28,7 +28,7 @@ def written_by_readers(monkeypatch, read_about_devices):
     found = []
 
     def note(execute, sql, params, many, context):
-        if "gateway_" in sql:
+        if "gateway_device" in sql or "gateway_pairing" in sql:
             read_about_devices.append(sql)
         if not sql.lstrip("( \n").upper().startswith("SELECT"):
             found.append(sql)

@@ -170,14 +170,13 @@ async def _promise(sent: asyncio.Event) -> None:
 
 
 async def _follow_from_now(call: Call, session_id: str, *, by_messages: bool) -> int:
-    """Listen first and read the head then, so that no event and no message falls between the two."""
+    """Listen first and read the head then, so that no event and no message falls between the two. What was said before is no news."""
     connection = call.connection
+    if by_messages:
+        _, end = await db.read(selectors.ends_of, session_id)
+        connection.message_floors.setdefault(session_id, end)
     call.runtime.hub.audience.follow(connection, session_id)
-    if by_messages:
-        connection.message_floors.setdefault(session_id, 0)
-    cursor, end = await db.read(selectors.ends_of, session_id)
-    if by_messages:
-        connection.message_floors[session_id] = end
+    cursor, _ = await db.read(selectors.ends_of, session_id)
     return cursor
 
 
