@@ -170,7 +170,7 @@ async def _promise(sent: asyncio.Event) -> None:
 
 
 async def _follow_from_now(call: Call, session_id: str, *, by_messages: bool) -> int:
-    """Listen first and read the head then, so that no event and no message falls between the two. What was said before is no news."""
+    """Listen first and read the head then, so that nothing falls between the two. What was said before is no news."""
     connection = call.connection
     if by_messages:
         _, end = await db.read(selectors.ends_of, session_id)
