@@ -14,7 +14,7 @@ from sessions_app import runs
 from tests.command_runs import ask_first, command_of, rule, run_everything, wish, wish_at_once
 from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app.builtin import exec as exec_tool
-from tools_app.execution import approvals
+from tools_app.execution import approvals, commands
 from tools_app.models import Approval, Command, ExecRule, Grant
 
 
@@ -154,6 +154,24 @@ async def test_a_program_that_is_changed_at_the_last_moment_does_not_run(worksho
     approvals.resolve(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
+    assert last_result(run) == "exec_denied: a program it would start is not what it was when this was allowed. It did not run."
+
+
+async def test_a_program_that_is_changed_while_its_sandbox_is_made_does_not_run(
+    workshop: Workshop, files, script, approver, monkeypatch
+):
+    """As another command of the session could that runs in the background."""
+    run_pk, question = await asked(workshop, wish(command=script))
+    begin = commands.begin
+
+    def changed_behind_the_walls(*args, **more):
+        (files / "tool.sh").write_text("#!/bin/bash\necho worse >> log.txt\n")
+        return begin(*args, **more)
+
+    monkeypatch.setattr(commands, "begin", changed_behind_the_walls)
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    run = await workshop.ended(run_pk)
+    assert (times_run(files), Command.objects.get().reason) == (0, "it was not started")
     assert last_result(run) == "exec_denied: a program it would start is not what it was when this was allowed. It did not run."
 
 
