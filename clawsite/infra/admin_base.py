@@ -54,6 +54,7 @@ class ClawAdmin(BaseAdmin):
     show_full_result_count = False  # counting millions of events costs more than the page
     warn_unsaved_form = True
     change_form_before_template = "admin/_around.html"
+    list_name: Any = ""  # what the menu and the headings call all of it, if not by the plural
     when_empty: Any = ""  # how something comes to be in the list, for who finds none
     audited_as = "settings.changed"  # "": the service that makes the change records it itself
 
@@ -116,7 +117,8 @@ class ClawAdmin(BaseAdmin):
     ) -> HttpResponse:
         row = self.get_object(request, object_id) if object_id else None
         around = [shown for each in self.around(row) if (shown := self._shown(request, each))] if row else []
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), "around": around})
+        named = {"around": around, "list_name": self.list_name}
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **named})
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Django looks for the row first, and so tells whoever may not see any whether there is one."""
