@@ -19,6 +19,7 @@ from agents.providers import prices
 from agents.providers.base import ProviderError
 from agents.providers.catalog import DEMO_MODEL, VIA_LITELLM, available_models, resolve_model
 from agents.providers.endpoints import ENDPOINTS, LITELLM_KEYS
+from clawsite.infra.own_places import code_places, secret_places
 from sessions_app.sessions import THINKING_LEVELS
 from tools_app import policies
 from tools_app.admin_checks import SEEN_VERSION, check_tests, check_version, seen_version_field
@@ -177,6 +178,12 @@ def checked_workspace(given: str) -> Path:
         raise ValidationError(_("This directory contains the state directory with its keys and its database. Choose another one."))
     if home in real.parents:
         raise ValidationError(_("This directory belongs to the state directory. Choose one outside it."))
+    if held := [place for place in (*secret_places(), *code_places()) if place.is_relative_to(real)]:
+        raise ValidationError(
+            _("This directory contains %(path)s, which is this server's own. Choose another one.") % {"path": held[0]}
+        )
+    if any(real.is_relative_to(place) for place in code_places()):
+        raise ValidationError(_("This directory belongs to the code of this server. Choose one outside it."))
     if real.exists() and not real.is_dir():
         raise ValidationError(_("This is a file, not a directory."))
     nearest = next(each for each in (real, *real.parents) if each.exists())

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils.translation import gettext
@@ -16,9 +17,9 @@ from clawsite.infra.admin_actions import Outlook, confirmed
 from clawsite.infra.admin_base import Around, ClawAdmin, Page, ReadOnlyAdmin, ReadOnlyInline
 from clawsite.infra.admin_display import link_column
 from tools_app.admin_exec_forms import ExecRuleForm, GrantForm
-from tools_app.admin_served import ServedAdmin
+from tools_app.admin_served import VersionedAdmin
 from tools_app.execution import grants
-from tools_app.execution.rules import note_groups, save_rule
+from tools_app.execution.rules import delete_rule, note_groups, save_rule
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
 PLACE = ["scope", "subject"]
@@ -29,8 +30,9 @@ def _editor(request: HttpRequest) -> User:
 
 
 @admin.register(ExecRule)
-class ExecRuleAdmin(ServedAdmin):
+class ExecRuleAdmin(VersionedAdmin):
     when_empty = _("No rule: every command is refused. Add one, or press “Let agent main ask” on the page of approvals.")
+    audited_as = ""  # by rules, with what they say
     form = ExecRuleForm
     list_display = [
         "place",
@@ -79,6 +81,13 @@ class ExecRuleAdmin(ServedAdmin):
         super().save_related(request, form, formsets, change)
         if "approver_groups" in form.changed_data:
             note_groups(form.instance, by=_editor(request))
+
+    def version_now(self, request: HttpRequest, object_id: str) -> int | None:
+        rule = self.get_object(request, unquote(object_id))
+        return rule.version if rule else None
+
+    def delete_model(self, request: HttpRequest, obj: ExecRule) -> None:
+        delete_rule(obj, by=_editor(request), expected_version=self.seen(request))
 
     def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
         return []  # a rule about commands names no tools

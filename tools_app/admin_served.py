@@ -49,13 +49,17 @@ class ServedAdmin(ClawAdmin):
 
 
 class VersionedAdmin(ServedAdmin):
-    """Rows whose every change is a version of the policy: what was changed meanwhile is not deleted unseen."""
+    """Rows whose every change is a version, of the policy or of their own: what was changed meanwhile is not deleted unseen."""
+
+    def version_now(self, request: HttpRequest, object_id: str) -> int | None:
+        return policies.current_rules().version
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """What the person had before them travels in the address, because the question whether to delete has no field of ours."""
-        if request.method == "GET" and SEEN not in request.GET:
+        may = request.method == "GET" and SEEN not in request.GET and self.has_delete_permission(request)
+        if may and (now := self.version_now(request, object_id)) is not None:
             asked = request.GET.copy()
-            asked[SEEN] = str(policies.current_rules().version)
+            asked[SEEN] = str(now)
             return redirect(f"{request.path}?{asked.urlencode()}")
         return super().delete_view(request, object_id, extra_context)
 

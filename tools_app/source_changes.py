@@ -8,6 +8,7 @@ the change may be the first step of a repair.
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.db import transaction
 from django.db.models import F
@@ -70,7 +71,8 @@ def switch_servers(rows: Iterable[McpServer], *, on: bool) -> None:
 def delete_servers(rows: Iterable[McpServer]) -> None:
     rows = list(rows)
     with _keeping_the_tests():
-        _note("MCP server", rows, "deleted")
+        for row in McpServer.objects.filter(pk__in=_keys(rows)):  # as it is now, whenever the caller read it
+            _note("MCP server", [row], "deleted", was=_told_of(row))
         McpServer.objects.filter(pk__in=_keys(rows)).delete()
 
 
@@ -121,8 +123,16 @@ def _faults(rules: PolicyRules) -> dict[str, tuple[Broken, bool]]:
     }
 
 
-def _note(kind: str, rows: Iterable[McpServer | Plugin], change: str) -> None:
-    details = {"change": change}
+def _told_of(server: McpServer) -> dict[str, Any]:
+    """What the log keeps of a server. Arguments, paths of addresses, values of variables and headers may be secrets."""
+    plain = {name: getattr(server, name) for name in ("transport", "command", "enabled", "include", "exclude", "timeout_seconds")}
+    where = urlsplit(server.url)
+    named = {"host": where.hostname or "", "args": len(server.args), "env": sorted(server.env), "headers": sorted(server.headers)}
+    return {name: value for name, value in (plain | named).items() if value not in ("", [])}
+
+
+def _note(kind: str, rows: Iterable[McpServer | Plugin], change: str, **more: Any) -> None:
+    details = {"change": change, **more}
     audit.record_all(
         [audit.Entry("settings.changed", subject=(kind, row.pk), details={"name": row.name} | details) for row in rows]
     )

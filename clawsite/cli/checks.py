@@ -324,6 +324,37 @@ def check_sandbox(_settings: ModuleType) -> Finding:
     return Finding("sandbox", "ok", f"{found.level.word}: tried, and every attempt to get out failed")
 
 
+def check_places(settings: ModuleType) -> Finding:
+    """Commands read the system's programs: nothing of ours should lie among them."""
+    load_django(pool=False)
+    from clawsite.infra.own_places import secret_places
+    from tools_app.execution.sandbox_paths import innermost, shown_of_system
+
+    seen = [str(place) for place in secret_places() if innermost(place, shown_of_system(network=True))]
+    if seen:
+        todo = "Move it out of there. Until then commands run with bubblewrap only, which can hide directories, or not at all."
+        return Finding("places", "warn", f"lies where commands can look: {', '.join(seen)}", todo)
+    return Finding("places", "ok", f"{settings.HOME} and what belongs to it lie where commands cannot look")
+
+
+def check_workspaces(_settings: ModuleType) -> Finding:
+    """The form refuses what is wrong here; rows may be older, and directories be moved."""
+    from django.core.exceptions import ValidationError
+
+    from agents.admin_form import checked_workspace
+    from agents.models import Agent
+
+    wrong = []
+    for agent in Agent.objects.exclude(workspace="").order_by("slug"):
+        try:
+            checked_workspace(agent.workspace)
+        except ValidationError as error:
+            wrong.append(f"{agent.slug} has {agent.workspace}: {error.messages[0]}")
+    if wrong:
+        return Finding("workspaces", "warn", " ".join(wrong), "Choose another workspace on the agent's form in the admin.")
+    return Finding("workspaces", "ok", "none of an agent holds what belongs to this installation")
+
+
 def check_webhooks(_settings: ModuleType) -> Finding:
     """Those that act for people need their yes."""
     from clawsite.gateway.models import Hook
@@ -360,8 +391,8 @@ def check_audit(settings: ModuleType) -> Finding:
 
 BASIC: list[Callable[[ModuleType], Finding]] = [
     check_python, check_account, check_home, check_secrets, check_disk, check_debug, check_origins, check_proxies, check_static,
-    check_server, check_gateway, check_redis, check_sqlite, check_sandbox,
+    check_server, check_gateway, check_redis, check_sqlite, check_sandbox, check_places,
 ]  # fmt: skip
 WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [
-    check_people, check_worker, check_model, check_sources, check_webhooks, check_audit,
+    check_people, check_worker, check_model, check_workspaces, check_sources, check_webhooks, check_audit,
 ]  # fmt: skip

@@ -15,8 +15,6 @@ from clawsite.infra.json_values import count_values
 from clawsite.infra.text import storable
 
 MOST_VALUES = 300_000  # in a frame: 40 MB and 0.05 s while it is read. The largest frame could bring 9 million empty lists
-    50_000  # in a frame, as in a body of HTTP: text has no other limit than the frame's, but millions of lists stop everybody
-)
 
 PROTOCOLS = (1, 3, 4)  # 2 was never spoken by anybody
 NEWEST = PROTOCOLS[-1]

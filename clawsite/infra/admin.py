@@ -46,6 +46,7 @@ def _short(value: Any) -> str:
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
+    list_name = _("Audit log")
     list_display = ["id", "when", "what", "who", "about", "session_link", "run_link", "in_short"]
     list_filter = [ActionFilter, "actor_kind"]
     # Whole words: a piece of one would be looked for in every row, and this table is long.

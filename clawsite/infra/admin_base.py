@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.utils import flatten_fieldsets
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Model
@@ -53,6 +54,7 @@ class ClawAdmin(BaseAdmin):
     show_full_result_count = False  # counting millions of events costs more than the page
     warn_unsaved_form = True
     change_form_before_template = "admin/_around.html"
+    list_name: Any = ""  # what the menu and the headings call all of it, if not by the plural
     when_empty: Any = ""  # how something comes to be in the list, for who finds none
     audited_as = "settings.changed"  # "": the service that makes the change records it itself
 
@@ -81,7 +83,7 @@ class ClawAdmin(BaseAdmin):
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
         for row in queryset:
-            self._audit(request, row, "deleted", [])
+            self._audit(request, row, "deleted", [], was=self._shown_values(request, row))
         return super().log_deletions(request, queryset)
 
     def response_action(self, request: HttpRequest, queryset: Any, *where: Any) -> Any:
@@ -91,13 +93,19 @@ class ClawAdmin(BaseAdmin):
         with transaction.atomic():
             return super().response_action(request, queryset, *where)
 
-    def _audit(self, request: HttpRequest, row: Any, change: str, message: Any) -> None:
-        """Which row, and which of its fields: never their values, some of which are secrets."""
+    def _shown_values(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """What the row says, as far as its page shows it: secrets are on none."""
+        shown = set(flatten_fieldsets(self.get_fieldsets(request, row)))
+        values = {field.name: field.value_from_object(row) for field in row._meta.concrete_fields if field.name in shown}
+        return {name: value for name, value in values.items() if value not in ("", None)}
+
+    def _audit(self, request: HttpRequest, row: Any, change: str, message: Any, **more: Any) -> None:
+        """Which row, and which of its fields: of a change never their values, some of which are secrets."""
         if not self.audited_as:
             return
         parts = [each.get("changed", {}) for each in message if isinstance(each, dict)] if isinstance(message, list) else []
         fields = [name for each in parts for name in each.get("fields", [])]
-        details = {"change": change, **({"fields": fields} if fields else {})}
+        details = {"change": change, **({"fields": fields} if fields else {}), **more}
         audit.record(self.audited_as, actor=acting.account(request.user), subject=(row._meta.label_lower, row.pk), **details)
 
     def changeform_view(
@@ -109,7 +117,8 @@ class ClawAdmin(BaseAdmin):
     ) -> HttpResponse:
         row = self.get_object(request, object_id) if object_id else None
         around = [shown for each in self.around(row) if (shown := self._shown(request, each))] if row else []
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), "around": around})
+        named = {"around": around, "list_name": self.list_name}
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **named})
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Django looks for the row first, and so tells whoever may not see any whether there is one."""

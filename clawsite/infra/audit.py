@@ -4,7 +4,8 @@
 
 If the effect is rolled back, so is its entry; if the entry cannot be written, there is no effect. Entries are chained later
 (`audit_chain`): a chain that every transaction had to lock would let one thing happen at a time. Ids, names and numbers belong
-here, what people and models wrote does not; secrets are taken out as a last guard, and everything has a limit.
+here, what people and models wrote does not; secrets are taken out as a last guard, and everything has a limit. What is cut says so,
+with its whole length and a hash of the whole. Command lines (`line`) are never cut: their end may be what matters.
 """
 
 import datetime as dt
@@ -25,8 +26,11 @@ from clawsite.infra.models import AuditEntry
 from clawsite.infra.redact import host_secrets, redact
 from clawsite.infra.text import storable
 
-LARGEST = 16_000  # bytes of details
+LARGEST = 16_000  # bytes of details beside a command line
 LONGEST = 2_000  # characters of one text in them
+LINE = "line"
+LONGEST_LINE = 24_000  # characters: more than the 16 KiB that a line may have, with marks for secrets that were shorter
+LONGEST_KEY = 100
 MOST = 50  # things in one list
 DEEPEST = 5
 WHOLE = 2**53  # numbers beyond are text: not every reader of JSON knows them
@@ -91,17 +95,20 @@ def _row(entry: Entry, now: dt.datetime) -> list[str]:
     actor = entry.actor or acting()
     kind, subject = entry.subject
     given = (entry.action, actor.kind, actor.id, actor.name, kind, subject, entry.session, entry.run)
-    texts = [_clean(str(value))[: WIDTHS[name]] for name, value in zip(COLUMNS[1:9], given, strict=True)]
-    details = _details(entry.details)
+    whole = {name: _clean(str(value)) for name, value in zip(COLUMNS[1:9], given, strict=True)}
+    cut = {f"cut_{name}": _size(text) for name, text in whole.items() if len(text) > WIDTHS[name]}
+    texts = [text[: WIDTHS[name]] for name, text in whole.items()]
+    details = _details({**entry.details, **cut})
     return [*texts, orjson.dumps(details).decode(), digest_of(now, texts, details)]
 
 
 def _details(given: Mapping[str, Any]) -> dict[str, Any]:
     """As it can be stored, in bounds. What is too much as a whole is replaced by its beginning, and says so."""
     kept: dict[str, Any] = _bounded(given, "", DEEPEST)
-    text = orjson.dumps(kept)
-    if len(text) > LARGEST:
-        return {"cut": len(text), "begins": text[:LONGEST].decode(errors="replace")}
+    line = {LINE: kept[LINE]} if LINE in kept else {}
+    text = orjson.dumps({name: value for name, value in kept.items() if name != LINE}).decode()
+    if len(text.encode()) > LARGEST:
+        return {**line, "cut": _size(text), "begins": text[:LONGEST]}
     return kept
 
 
@@ -112,14 +119,24 @@ def _bounded(value: Any, name: str, deep: int) -> Any:
         case int() if -WHOLE < value < WHOLE:
             return value
         case Mapping() if deep:
-            kept = {_clean(str(key))[:100]: _bounded(each, str(key), deep - 1) for key, each in list(value.items())[:MOST]}
+            some = list(value.items())[:MOST]
+            kept = {_cut(_clean(str(key)), LONGEST_KEY): _bounded(each, str(key), deep - 1) for key, each in some}
             return kept | ({"…": len(value) - MOST} if len(value) > MOST else {})
         case list() | tuple() | set() | frozenset() if deep:
             items = sorted(value, key=str) if isinstance(value, set | frozenset) else list(value)
             more = [f"… and {len(items) - MOST} more"] if len(items) > MOST else []
             return [*(_bounded(each, name, deep - 1) for each in items[:MOST]), *more]
     # Numbers with a fraction become text too: the two databases write them differently, and the digest is over what is read back.
-    return _clean(str(value)[: 2 * LONGEST], name)[:LONGEST]
+    return _cut(_clean(str(value), name), LONGEST_LINE if name == LINE else LONGEST)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}… [cut: {_size(text)}]"
+
+
+def _size(text: str) -> str:
+    """Of the whole, as it would be stored."""
+    return f"{len(text)} characters, sha256 {sha256(text.encode()).hexdigest()}"
 
 
 def _clean(text: str, name: str = "") -> str:

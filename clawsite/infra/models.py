@@ -63,7 +63,7 @@ class AuditEntry(AppendOnlyModel):
 
     class Meta:
         verbose_name = _("audit entry")
-        verbose_name_plural = _("audit log")
+        verbose_name_plural = _("audit entries")
         default_permissions = ("view",)  # nobody can be given what nobody may do
         indexes = [
             models.Index(fields=["action", "at"], name="audit_by_action"),

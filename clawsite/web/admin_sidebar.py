@@ -105,8 +105,9 @@ def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any] | None:
     except NoReverseMatch:  # a table that is not in the admin
         return None
     model = apps.get_model(label)
-    name = capfirst(str(model._meta.verbose_name_plural))
-    if not admin.site.get_model_admin(model).has_view_or_change_permission(request):
+    table = admin.site.get_model_admin(model)
+    name = capfirst(str(getattr(table, "list_name", "") or model._meta.verbose_name_plural))
+    if not table.has_view_or_change_permission(request):
         if label not in TOLD_WHY_NOT or not request.user.has_perm("accounts.administer_gateway"):
             return None
         link = reverse(TOLD_WHY_NOT[label])

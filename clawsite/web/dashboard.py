@@ -1,6 +1,7 @@
 """The first page of the admin: what goes on now, told every few seconds, and what the last thirty days were, every minute."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, cast
 
 from django.contrib.auth.decorators import login_required
@@ -147,8 +148,12 @@ def _tile(key: str, label: str, value: str, remark: str, tone: str) -> dict[str,
     return {"key": key, "label": label, "value": value, "remark": remark, "tone": tone}
 
 
-def _cell(text: object, tone: str = "", href: str = "", share: str = "") -> Cell:
-    return {"text": str(text), "tone": tone, "href": href, "share": share}
+def _cell(text: object, tone: str = "", href: str = "", share: str = "", at: str = "") -> Cell:
+    return {"text": str(text), "tone": tone, "href": href, "share": share, "at": at}
+
+
+def _moment(at: datetime) -> Cell:
+    return _cell(date_format(timezone.localtime(at), "DATETIME_FORMAT"), at=at.isoformat())
 
 
 def _lane(row: dict[str, Any]) -> list[Cell]:
@@ -184,14 +189,14 @@ def _run_cells(run: Run) -> list[Cell]:
 
 
 def _failed(run: Run, words: bool) -> list[Cell]:
-    when = date_format(timezone.localtime(run.ended_at or run.accepted_at), "SHORT_DATETIME_FORMAT")
-    return [*_run_cells(run), _cell(reason_words(run.reason) or "–", "bad"), _cell(run.error[:200] if words else ""), _cell(when)]
+    when = _moment(run.ended_at or run.accepted_at)
+    return [*_run_cells(run), _cell(reason_words(run.reason) or "–", "bad"), _cell(run.error[:200] if words else ""), when]
 
 
 def _slow(run: Run) -> list[Cell]:
     took = round(run.running_seconds * 1000)
-    when = date_format(timezone.localtime(run.ended_at or run.accepted_at), "SHORT_DATETIME_FORMAT")
-    return [*_run_cells(run), _cell(STATUS_WORDS[run.status], COLOURS.get(run.status, "")), _cell(duration(took)), _cell(when)]
+    when = _moment(run.ended_at or run.accepted_at)
+    return [*_run_cells(run), _cell(STATUS_WORDS[run.status], COLOURS.get(run.status, "")), _cell(duration(took)), when]
 
 
 def _used(report: Usage) -> dict[str, Any]:

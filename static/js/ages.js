@@ -1,7 +1,7 @@
 /**
  * Moments say how long ago they are, or how soon: every <time data-ago> of the page, also one that is added later.
  *
- * The exact moment is its title. All pages about approvals and stops tell moments so, and the chat those of its questions.
+ * The exact moment is its title. All pages outside the admin tell moments so, and the chat those of its questions.
  */
 
 import { everySecond } from "./painter.js";

@@ -100,7 +100,7 @@ function stops(banner, wanted) {
   );
 }
 
-function cellOf({ text, tone, href, share }) {
+function cellOf({ text, tone, href, share, at }) {
   const cell = document.createElement("td");
   if (tone) cell.dataset.tone = tone;
   if (href) {
@@ -109,7 +109,8 @@ function cellOf({ text, tone, href, share }) {
     link.href = href;
     link.textContent = text;
     cell.append(link);
-  } else cell.textContent = text;
+  } else if (at) cell.append(momentOf(Date.parse(at)));
+  else cell.textContent = text;
   if (share) cell.append(bar(share));
   return cell;
 }

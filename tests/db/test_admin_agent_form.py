@@ -6,6 +6,7 @@ from django.test import Client
 
 from agents import admin_form
 from agents.models import Agent
+from clawsite.cli import checks
 from tools_app import policies
 from tools_app.models import PolicyVersion, ToolPolicy
 from tools_app.policy_tests import save_test
@@ -124,6 +125,24 @@ def test_a_workspace_an_agent_must_not_or_cannot_have_is_refused(client, setting
 def test_a_way_around_by_a_link_is_refused_too(client, settings, tmp_path):
     (tmp_path / "link").symlink_to(settings.HOME)
     assert "state directory" in objections(send(client, MAIN, workspace=str(tmp_path / "link")))
+
+
+@pytest.mark.parametrize("given", ["{above}", "{above}/code", "{above}/code/deeper"])
+def test_code_database_and_anchor_are_not_for_agents_either(client, settings, tmp_path, given):
+    settings.BASE_DIR = tmp_path / "one" / "code"
+    assert "server" in objections(send(client, MAIN, workspace=given.format(above=settings.BASE_DIR.parent)))
+    settings.BASE_DIR, settings.AUDIT_ANCHOR = tmp_path / "elsewhere", str(tmp_path / "one" / "audit.jsonl")
+    assert "audit.jsonl" in objections(send(client, MAIN, workspace=str(tmp_path / "one")))
+    settings.AUDIT_ANCHOR = ""
+    assert send(client, MAIN, workspace=str(tmp_path / "one")).status_code == 302
+
+
+def test_the_doctor_names_a_workspace_that_the_form_would_refuse_today(client, settings, tmp_path):
+    assert send(client, MAIN, workspace=str(tmp_path)).status_code == 302
+    assert checks.check_workspaces(settings).level == "ok"
+    settings.BASE_DIR = tmp_path / "moved-here"
+    finding = checks.check_workspaces(settings)
+    assert (finding.level, f"main has {tmp_path}: " in finding.text) == ("warn", True)
 
 
 @pytest.mark.parametrize("field", [{"max_turns": 0}, {"max_turns": 100_000}, {"run_timeout_seconds": 0}, {"slug": "No Slug"}])

@@ -1,7 +1,9 @@
 """Writing the audit log: what an entry holds, what it never holds, and that nobody can change it."""
 
 import datetime as dt
+from hashlib import sha256
 
+import orjson
 import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -13,6 +15,7 @@ from clawsite.infra.audit_guard import ENTRY, HEAD, SEAL
 from clawsite.infra.audit_verify import verify
 from clawsite.infra.models import AppendOnly, AuditEntry, AuditSeal
 from tests import audit_room
+from tools_app.execution.line import MOST_BYTES
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +124,41 @@ def test_details_have_a_limit(details):
     audit.record("settings.changed", subject=("s" * 500, "t" * 500), session="u" * 500, **details)
     entry = AuditEntry.objects.get()
     assert len(str(entry.details)) < 1.2 * audit.LARGEST
+    assert verify().findings == []
+
+
+@pytest.mark.parametrize("filler", ["a", "\n", "é"])
+def test_a_command_line_is_kept_to_its_end(filler):
+    """Whatever else stands beside it."""
+    line = f"echo {filler * ((MOST_BYTES - 20) // len(filler.encode()))}; rm -rf /"
+    assert MOST_BYTES - 8 <= len(line.encode()) <= MOST_BYTES
+    audit.record("command.started", line=line, plan="p" * 64)
+    audit.record("approval.decided", line=line, many={str(n): "y" * 5_000 for n in range(49)})
+    assert [entry.details["line"] for entry in AuditEntry.objects.all()] == [line, line]
+    audit_chain.seal()
+    assert verify().findings == []
+
+
+def test_a_line_full_of_secrets_is_kept_to_its_end_too():
+    audit.record("command.started", line="token=abcdef " * 1_200 + "; rm -rf /")
+    assert AuditEntry.objects.get().details["line"].endswith("; rm -rf /")
+
+
+def test_whatever_else_is_cut_says_how_long_it_was_and_what():
+    reason, key, name, listed = "why " * 1_000 + "the end", "k" * 300, "n" * 400, [f"{n}" * 400 for n in range(60)]
+    audit.record("panic.stopped", subject=("agent", name), reason=reason, nested={key: 1}, token=f"claw_{'0' * 60} " * 100)
+    audit.record("settings.changed", listed=listed, line="ls")
+    first, second = AuditEntry.objects.order_by("pk")
+
+    def size(text):
+        return f"{len(text)} characters, sha256 {sha256(text.encode()).hexdigest()}"
+
+    assert first.details["reason"] == f"{reason[:2000]}… [cut: {size(reason)}]"
+    assert first.details["nested"] == {f"{'k' * 100}… [cut: {size(key)}]": 1}
+    assert (first.subject_id, first.details["cut_subject_id"]) == ("n" * 128, size(name))
+    assert first.details["token"] == "[redacted] " * 100  # by what is left of it, it is not too long
+    whole = orjson.dumps({"listed": [*listed[:50], "… and 10 more"]}).decode()
+    assert second.details == {"line": "ls", "cut": size(whole), "begins": whole[:2000]}
     assert verify().findings == []
 
 

@@ -234,10 +234,12 @@ def test_settings_changed_in_the_admin_are_recorded_by_field_and_not_by_value(st
     assert (entry.subject_kind, entry.subject_id) == ("sessions_app.lane", "main")
     assert entry.details["change"] == "changed"
     assert len(entry.details["fields"]) == 2
-    Agent.objects.create(slug="robot", name="Robot")
+    Agent.objects.create(slug="robot", name="Robot", workspace="/srv/robot")
     assert client.post("/admin/agents/agent/robot/delete/", {"post": "yes"}, secure=True).status_code == 302
     (entry,) = since("settings.changed")
-    assert (entry.subject_kind, entry.subject_id, entry.details) == ("agents.agent", "robot", {"change": "deleted"})
+    assert (entry.subject_kind, entry.subject_id, entry.details["change"]) == ("agents.agent", "robot", "deleted")
+    was = entry.details["was"]
+    assert (was["slug"], was["name"], was["workspace"], was["enabled"]) == ("robot", "Robot", "/srv/robot", True)
 
 
 def test_deleting_many_is_recorded_one_by_one_or_not_at_all(staff, since, monkeypatch):
@@ -296,7 +298,9 @@ def test_a_policy_that_is_refused_is_not_recorded(fresh_policy, since):
 
 
 def test_sources_of_tools_are_recorded_without_their_secrets(since):
-    server = source_changes.save_server(McpServer(name="weather", command="true", env={"API": "hunter2-hunter2"}, enabled=True))
+    server = source_changes.save_server(
+        McpServer(name="weather", command="true", args=["hunter3-hunter3"], env={"API": "hunter2-hunter2"}, enabled=True)
+    )
     server.timeout_seconds = 11
     source_changes.save_server(server)
     source_changes.rehearse(source_changes.delete_servers, [server])
@@ -308,6 +312,8 @@ def test_sources_of_tools_are_recorded_without_their_secrets(since):
     }
     assert [each.details["change"] for each in told] == ["added", "changed", "disabled", "deleted"]
     assert told[1].details["fields"] == ["timeout_seconds"]
+    was = {"transport": "stdio", "command": "true", "enabled": False, "timeout_seconds": "11.0", "args": 1, "env": ["API"]}
+    assert told[3].details["was"] == was
     assert "hunter2" not in str(list(AuditEntry.objects.values()))
 
 

@@ -76,6 +76,9 @@ def test_rules_in_the_admin_are_held_and_reading_is_not(long_ago):
     assert long_ago.get(address).status_code == 200
     assert long_ago.post(address, {"scope": "installation", "security": "full"}).status_code == 403
     assert not ExecRule.objects.exists()
+    rule = ExecRule.objects.create(scope="installation", security="deny")
+    assert long_ago.post(reverse("admin:tools_app_execrule_delete", args=[rule.pk]) + "?seen=1", {"post": "yes"}).status_code == 403
+    assert ExecRule.objects.exists()
 
 
 def test_a_form_that_htmx_sends_is_held_on_the_whole_page(long_ago):

@@ -15,7 +15,7 @@ from clawsite.infra.models import AuditEntry
 from tests.approvals import asked
 from tests.asking import allow_asking, claimed_run, decide, planned
 from tools_app.execution import grants, rule_document
-from tools_app.execution.rules import let_ask, rules_for, save_rule
+from tools_app.execution.rules import delete_rule, let_ask, rules_for, save_rule
 from tools_app.execution.supervise import may_still_start
 from tools_app.models import Approval, ExecRule, Grant
 
@@ -82,6 +82,46 @@ def test_the_service_checks_the_version_whatever_a_form_did(olga):
         save_rule(rule, by=olga, expected_version=3)
     with pytest.raises(Conflict):
         save_rule(ExecRule(scope="installation", security="full"), by=olga, expected_version=None)
+
+
+def test_a_rule_is_deleted_as_it_was_seen_and_the_log_keeps_what_it_said(olga, person):
+    rule = ExecRule.objects.create(scope="agent", subject="main", security="deny", two_people=True, version=3)
+    address = reverse(f"{RULES}_delete", args=[rule.pk])
+    client = browser(olga)
+    seen = client.get(address)["Location"]
+    assert seen == f"{address}?seen=3"
+    assert (
+        browser(person("Operator"))
+        .post(reverse(f"{RULES}_change", args=[rule.pk]), form(security="full", seen_version=3))
+        .status_code
+        == 302
+    )
+    for unseen in (seen, address):
+        assert "somebody else has changed this rule" in client.post(unseen, {"post": "yes"}, follow=True).content.decode()
+    assert ExecRule.objects.get().security == "full"
+    before = AuditEntry.objects.latest("pk").pk
+    assert client.post(client.get(address)["Location"], {"post": "yes"}).status_code == 302
+    assert not ExecRule.objects.exists()
+    (entry,) = AuditEntry.objects.filter(pk__gt=before)
+    assert (entry.action, entry.actor_name, entry.subject_kind, entry.subject_id) == (
+        "exec_rules.changed", "olga", "exec rule", str(rule),
+    )  # fmt: skip
+    assert entry.details == {"change": "deleted", "version": 4, "was": {"security": "full", "approver_groups": []}}
+
+
+def test_what_it_said_has_its_groups_and_who_may_not_deletes_nothing(olga, person):
+    rule = ExecRule.objects.create(scope="installation", security="deny", two_people=True)
+    rule.approver_groups.set([Group.objects.get(name="Approver")])
+    for other in (person("Approver"), person("Auditor")):
+        assert browser(other).get(reverse(f"{RULES}_delete", args=[rule.pk])).status_code == 403
+        with pytest.raises(Forbidden):
+            delete_rule(rule, by=other, expected_version=1)
+    with pytest.raises(Conflict):
+        delete_rule(rule, by=olga, expected_version=None)
+    delete_rule(rule, by=olga, expected_version=1)
+    assert noted("exec_rules.changed")[0].details["was"] == {
+        "security": "deny", "two_people": True, "approver_groups": ["Approver"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -446,6 +446,9 @@ def test_deleting_one_keeps_its_log(news, operator):
     rows.delete_hook(news.hook, by=operator)
     row = HookDelivery.objects.get()
     assert (row.hook, row.path) == (None, "news")
+    was = AuditEntry.objects.filter(action="hook.changed").latest("pk").details["was"]
+    assert (was["slug"], was["agent"], was["enabled"]) == ("news", news.hook.agent, True)
+    assert not {"token_digest", "sealed_secret"} & was.keys()
 
 
 def test_the_log_forgets_what_is_old(news, settings):

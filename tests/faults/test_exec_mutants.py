@@ -204,6 +204,21 @@ async def the_program_changes_at_the_last_moment(it: Telling) -> set[str]:
     return {"L8"} if it.times_run else set()
 
 
+async def the_program_changes_while_its_sandbox_is_made(it: Telling) -> set[str]:
+    run_pk, question = await it.asked()
+    begin = commands.begin
+
+    def changed_behind_the_walls(*args: Any, **more: Any) -> Any:
+        it.program.write_text(it.program.read_text() + "echo and more\n")
+        return begin(*args, **more)
+
+    with pytest.MonkeyPatch.context() as meanwhile:
+        meanwhile.setattr(commands, "begin", changed_behind_the_walls)
+        it.answer(question)
+        await it.shop.ended(run_pk)
+    return {"L8"} if it.times_run else set()
+
+
 def repeats_what_was_in_flight(monkeypatch) -> None:
     """And does without the row that would tell: a call has one command."""
     begin = commands.begin
@@ -279,7 +294,15 @@ def looks_at_programs_once(monkeypatch) -> None:
     async def nothing(plan: ExecPlan) -> str:
         return ""
 
-    monkeypatch.setattr(exec_tool, "what_changed", nothing)
+    for module in (exec_tool, command_keeper):
+        monkeypatch.setattr(module, "what_changed", nothing)
+
+
+def looks_at_programs_before_the_sandbox_only(monkeypatch) -> None:
+    async def nothing(plan: ExecPlan) -> str:
+        return ""
+
+    monkeypatch.setattr(command_keeper, "what_changed", nothing)
 
 
 MUTANTS = [
@@ -294,6 +317,7 @@ MUTANTS = [
     ("L11", the_approver_is_switched_off_after_the_answer, believes_every_answer_for_good),
     ("L7", a_command_looks_at_its_environment, takes_bad_names_out_of_the_servers_environment),
     ("L8", the_program_changes_at_the_last_moment, looks_at_programs_once),
+    ("L8", the_program_changes_while_its_sandbox_is_made, looks_at_programs_before_the_sandbox_only),
 ]
 
 

@@ -165,6 +165,8 @@ def test_doctor_names_loose_permissions(prepared) -> None:
         ("model", "fail", {"CLAWSITE_MODEL": "openai/gpt-5"}),
         ("model", "ok", {"CLAWSITE_MODEL": "openai/gpt-5", "OPENAI_API_KEY": "x"}),
         ("redis", "fail", {"REDIS_URL": "redis://127.0.0.1:1/0"}),
+        ("places", "ok", {"CLAWSITE_AUDIT_ANCHOR": "/mnt/elsewhere/audit.jsonl"}),
+        ("places", "warn", {"CLAWSITE_AUDIT_ANCHOR": "/usr/local/share/audit.jsonl"}),
     ],
 )
 def test_doctor_looks_at_the_settings(prepared, name, level, settings) -> None:

@@ -14,7 +14,7 @@ from sessions_app import runs
 from tests.command_runs import ask_first, command_of, rule, run_everything, wish, wish_at_once
 from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app.builtin import exec as exec_tool
-from tools_app.execution import approvals
+from tools_app.execution import approvals, commands
 from tools_app.models import Approval, Command, ExecRule, Grant
 
 
@@ -205,6 +205,24 @@ async def test_a_question_about_a_script_that_the_call_before_wrote_is_void_at_o
     approvals.resolve(question.pk, by=approver, decision="allow-once")
     run = await workshop.ended(run_pk)
     assert ([call.status for call in calls_of(run)], times_run(files)) == (["finished", "finished"], 1)
+
+
+async def test_a_program_that_is_changed_while_its_sandbox_is_made_does_not_run(
+    workshop: Workshop, files, script, approver, monkeypatch
+):
+    """As another command of the session could that runs in the background."""
+    run_pk, question = await asked(workshop, wish(command=script))
+    begin = commands.begin
+
+    def changed_behind_the_walls(*args, **more):
+        (files / "tool.sh").write_text("#!/bin/bash\necho worse >> log.txt\n")
+        return begin(*args, **more)
+
+    monkeypatch.setattr(commands, "begin", changed_behind_the_walls)
+    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    run = await workshop.ended(run_pk)
+    assert (times_run(files), Command.objects.get().reason) == (0, "it was not started")
+    assert last_result(run) == "exec_denied: a program it would start is not what it was when this was allowed. It did not run."
 
 
 async def test_rules_that_refuse_commands_by_now_count_more_than_an_answer(workshop: Workshop, files, script, approver):

@@ -6,13 +6,15 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
 from tests.commands import FORKS, SHUT_IN, Shell
-from tools_app.execution import sandbox_bwrap
-from tools_app.execution.values import MIB, Level, Limits
+from tools_app.execution import sandbox_bwrap, sandbox_paths
+from tools_app.execution.values import MIB, Level, Limits, SandboxUnavailable
 
 levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.word)
 
@@ -93,6 +95,90 @@ async def test_a_state_directory_inside_the_workspace_is_covered(shell):
     )
     assert result.out == "mine"
     assert os.listdir(shell.state) == ["secret.key"]
+
+
+async def test_what_is_above_a_covered_directory_cannot_be_moved_away_with_it(shell):
+    """It would lie open for the next command, which looks for it where it was."""
+    shell.state = shell.workspace / "a" / "b" / ".clawsite"
+    shell.state.mkdir(parents=True)
+    (shell.state / "secret.key").write_text("the-key-itself")
+    await shell.run(Level.BWRAP, "mv a/b/.clawsite a/b/x; mv a/b a/x; mv a x; rm -rf a; mkdir y && mv y/../a y")
+    assert (shell.state / "secret.key").read_text() == "the-key-itself"
+    result = await shell.run(
+        Level.BWRAP, "cat */secret.key */*/secret.key */*/*/secret.key a/b/.clawsite/secret.key; echo x > a/b/new"
+    )
+    assert result.out == ""
+    assert (shell.workspace / "a" / "b" / "new").read_text() == "x\n"
+
+
+@pytest.fixture
+def in_usr(shell):
+    """A state directory among the system's programs, with a workspace in it."""
+    if not os.access("/usr/local", os.W_OK):
+        pytest.skip("may not write to /usr/local")
+    with tempfile.TemporaryDirectory(dir="/usr/local", prefix="clawsite-test-") as above:
+        shell.state = Path(above)
+        shell.workspace = shell.state / "workspaces" / "main" / "user-1"
+        other = shell.state / "workspaces" / "main" / "user-2"
+        for directory in (shell.workspace, other):
+            directory.mkdir(parents=True)
+        for path in (shell.state / "secret.key", shell.state / "clawsite.sqlite3", other / "notes"):
+            path.write_text("the-key-itself")
+        shell.state.chmod(0o755)
+        yield shell
+
+
+async def test_a_state_directory_among_the_systems_programs_is_covered(in_usr):
+    line = f"find {in_usr.state} -type f; cat {in_usr.state}/secret.key ../user-2/notes; echo mine > made; echo seen"
+    result = await in_usr.run(Level.BWRAP, line)
+    assert result.out == "seen\n"
+    assert (in_usr.workspace / "made").read_text() == "mine\n"
+
+
+async def test_without_the_look_at_usr_it_would_be_read(in_usr, monkeypatch):
+    monkeypatch.setattr(sandbox_paths, "shown_of_system", lambda **network: [])
+    assert "the-key-itself" in (await in_usr.run(Level.BWRAP, f"cat {in_usr.state}/secret.key")).out
+
+
+async def test_landlock_refuses_a_state_directory_among_the_systems_programs(in_usr):
+    with pytest.raises(SandboxUnavailable, match="landlock cannot hide it"):
+        await in_usr.run(Level.LANDLOCK, f"cat {in_usr.state}/secret.key")
+
+
+@levels
+@pytest.mark.parametrize("name", ["db.sqlite3", "still-to-come/audit.jsonl"])
+async def test_a_file_of_the_server_in_the_workspace_is_refused(shell, level, name):
+    """Beside a database there are files that come and go, and a mount goes with what it lies on."""
+    (shell.workspace / "db.sqlite3").write_text("rows")
+    with pytest.raises(SandboxUnavailable, match=f"{name} lies where commands can look"):
+        await shell.run(level, "cat db.sqlite3", sandbox=shell.sandbox(level, hidden=(shell.state, shell.workspace / name)))
+    inside = (shell.state, shell.state / name)  # goes with its directory
+    assert (await shell.run(level, "echo fine", sandbox=shell.sandbox(level, hidden=inside))).out == "fine\n"
+
+
+async def test_the_servers_code_in_a_workspace_can_be_read_and_not_written(shell):
+    code = shell.workspace / "src" / "claw"
+    (code / ".clawsite").mkdir(parents=True)
+    (code / "gate.py").write_text("deny\n")
+    (code / ".clawsite" / "secret.key").write_text("the-key-itself")
+    box = shell.sandbox(Level.BWRAP, unwritable=(code,), hidden=(code / ".clawsite",))
+    line = """cat src/claw/gate.py; echo allow > src/claw/gate.py; rm src/claw/gate.py; mv src/claw src/x; mv src x
+    cat src/claw/.clawsite/secret.key; echo x > src/mine"""
+    result = await shell.run(Level.BWRAP, line, sandbox=box)
+    assert result.out == "deny\n"
+    assert (code / "gate.py").read_text() == "deny\n"
+    assert (shell.workspace / "src" / "mine").exists()
+    with pytest.raises(SandboxUnavailable, match="landlock cannot keep it"):
+        await shell.run(Level.LANDLOCK, "true", sandbox=shell.sandbox(Level.LANDLOCK, unwritable=(code,)))
+
+
+@levels
+async def test_a_workspace_inside_the_servers_code_is_refused_unless_the_state_directory_has_it(shell, level):
+    with pytest.raises(SandboxUnavailable, match="belongs to the code"):
+        await shell.run(level, "true", sandbox=shell.sandbox(level, unwritable=(shell.above,), hidden=(shell.state,)))
+    box = shell.sandbox(level, workspace=shell.state / "user-1", unwritable=(shell.above,))
+    box.workspace.mkdir()
+    assert (await shell.run(level, "echo x > made; cat made", sandbox=box, cwd=box.workspace)).out == "x\n"
 
 
 @levels

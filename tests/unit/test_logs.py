@@ -4,11 +4,13 @@ import io
 import json
 import logging
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from clawsite.infra import logs
+from clawsite.infra.redact import without_secrets
 
 
 @pytest.fixture
@@ -95,6 +97,20 @@ def test_a_traceback_follows_indented_in_text_and_stays_in_the_line_in_json(
 )
 def test_what_looks_like_a_credential_is_blanked(text: str, kept: str) -> None:
     assert logs.redact(text) == kept
+
+
+@pytest.mark.parametrize("unit", ["sk-", "eyJaaaaaaaa-", "://a:", "1234567:AA", "token="])
+def test_a_hostile_text_takes_no_time(unit: str) -> None:
+    """As long as a tool's result may be; it was minutes where a pattern looked through all the rest at every beginning."""
+    begun = time.process_time()
+    logs.redact((unit * 100_000)[:100_000])
+    assert time.process_time() - begun < 5
+
+
+def test_names_that_begin_like_a_key_stay() -> None:
+    assert logs.redact("see sk-", []) == "see sk-"
+    assert without_secrets("pk-words-that-are-long-enough-to-be-one") == "pk-words-that-are-long-enough-to-be-one"
+    assert without_secrets("pk-words-that-are-long-enough-to-be-1") == "[redacted]"
 
 
 def test_secrets_the_process_knows_are_blanked_whatever_they_look_like() -> None:

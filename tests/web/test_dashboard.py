@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from sessions_app import runs, sql
-from sessions_app.models import Run, Session, Worker
+from sessions_app import freezes, runs, sql
+from sessions_app.models import Freeze, Run, Session, Worker
 from tests.web.recordings import record
 from tests.web.screen import sign_in
 
@@ -66,6 +67,26 @@ def test_it_says_what_goes_on_and_what_was_used(operator: User, work: list[Run])
     page = opened(operator).content.decode()
     for words in ("$0.0252", "7,710 tokens", "openai/gpt-5", "By agent", "failed 1"):
         assert words in page
+
+
+def test_while_everything_is_stopped_it_does_not_say_ready(operator: User, work: list[Run]) -> None:
+    def health() -> tuple[str, str]:
+        tiles = json.loads(opened(operator, "/admin/dashboard/live/").content)["tiles"]
+        return next((tile["value"], tile["tone"]) for tile in tiles if tile["key"] == "health")
+
+    assert health() == ("ready", "good")
+    freezes.freeze(Freeze.Scope.ALL, reason="smoke", by=operator)
+    assert health() == ("stopped", "bad")
+    assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>stopped</dd>' in opened(operator).content.decode()
+    freezes.lift(Freeze.Scope.ALL, reason="aired", by=operator)
+    assert health() == ("ready", "good")
+
+
+def test_moments_are_told_as_on_all_pages(operator: User, work: list[Run]) -> None:
+    now = json.loads(opened(operator, "/admin/dashboard/live/").content)
+    cell = now["failed"][0][-1]
+    assert datetime.fromisoformat(cell["at"]) == work[1].ended_at
+    assert f'<time datetime="{cell["at"]}" title="{cell["text"]}" aria-live="off" data-ago>' in opened(operator).content.decode()
 
 
 def test_an_operator_reads_reasons_and_no_words_and_an_auditor_both(operator: User, work: list[Run], person: Any) -> None:

@@ -24,7 +24,7 @@ from tools_app.definition import (
     tool,
 )
 from tools_app.execution import commands
-from tools_app.execution.command_keeper import CommandKeeper, Kept, NotOurs, keeper
+from tools_app.execution.command_keeper import Changed, CommandKeeper, Kept, NotOurs, keeper
 from tools_app.execution.output import Collected
 from tools_app.execution.plan import ExecPlan, Planned
 from tools_app.execution.planning import Wanted, make_plan, what_changed
@@ -35,6 +35,8 @@ UPDATE_SECONDS = 0.25
 LONGEST_SECONDS = 24 * 3600
 SHORTEST_YIELD_MS, YIELD_MS, LONGEST_YIELD_MS = 10, 10_000, 120_000
 SHOWN_OF_EACH = 24 * 1024  # characters of stdout and of stderr in the details, which are left out as a whole beyond 100 KB
+
+CHANGED = "exec_denied: {} is not what it was when this was allowed. It did not run."
 
 
 class ExecArgs(ToolArgs):
@@ -79,7 +81,7 @@ class Exec:
         if plan.background:
             await self._room()
         if changed := await what_changed(plan):
-            raise ToolFailed(f"exec_denied: {changed} is not what it was when this was allowed. It did not run.")
+            raise ToolFailed(CHANGED.format(changed))
         kept = await _started(keeper(), plan, call)
         try:
             ended = None if plan.background else await self._followed(kept, args, call)
@@ -146,6 +148,8 @@ class Exec:
 async def _started(keeping: CommandKeeper, plan: ExecPlan, call: Call) -> Kept:
     try:
         return await keeping.start(plan, may_act=call.may_act)
+    except Changed as changed:
+        raise ToolFailed(CHANGED.format(changed)) from None
     except NotOurs:
         raise ToolFailed("exec_denied: the run was lost before the command could begin. It did not run.") from None
     except commands.Stopped as stop:

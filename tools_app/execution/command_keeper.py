@@ -23,7 +23,7 @@ from tools_app.execution.environment import build_environment
 from tools_app.execution.left_behind import end_process
 from tools_app.execution.output import Collector
 from tools_app.execution.plan import ExecPlan
-from tools_app.execution.planning import sandbox_of
+from tools_app.execution.planning import sandbox_of, what_changed
 from tools_app.execution.printed import Printed
 from tools_app.execution.sandbox import available
 from tools_app.execution.spawn import Running
@@ -41,6 +41,10 @@ NOT_STARTED = "it was not started"
 
 class NotOurs(Exception):
     """The run was lost before its command got the word. It did not run."""
+
+
+class Changed(Exception):
+    """Something is not what it was when this was allowed; the words say what. It did not run."""
 
 
 @dataclass(eq=False)
@@ -87,12 +91,17 @@ class CommandKeeper:
             self.changed.set()
 
     async def start(self, plan: ExecPlan, *, may_act: Callable[[], bool]) -> Kept:
-        """Start exactly this plan. Its row is committed before it gets the word, and the lease looked at last of all."""
+        """Start exactly this plan. Its row is committed before it gets the word, and the lease looked at last of all.
+
+        To make a sandbox takes as long as to swap a program of the workspace, so what the plan names is looked at when it stands.
+        """
         command = uuid.uuid4()
         begun: list[Command] = []
 
         async def last_look(pid: int) -> None:
             begun.append(await db.write(commands.begin, command, plan, worker=self._worker, process=identity_of(pid)))
+            if changed := await what_changed(plan):
+                raise Changed(changed)
             if not may_act():
                 raise NotOurs
 

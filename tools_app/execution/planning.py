@@ -5,9 +5,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.conf import settings
-
 from clawsite.infra import db
+from clawsite.infra.own_places import code_places, secret_places
 from tools_app.definition import CallRef, ToolEnv, ToolFailed
 from tools_app.execution.environment import SEARCH, build_environment, environment_hash
 from tools_app.execution.gate import Place, analyse, fingerprint
@@ -72,8 +71,9 @@ def sandbox_for(env: ToolEnv, workspace: Path, rules: ExecRules) -> Sandbox:
         workspace=env.beside.path.resolve() if env.beside else workspace,
         access=env.beside.access if env.beside else "rw",
         network=rules.network,
-        hidden=(Path(settings.HOME).resolve(),),
+        hidden=secret_places(),
         private_home=workspace if env.beside else None,
+        unwritable=code_places(),
     )
 
 
@@ -119,6 +119,7 @@ def sandbox_of(plan: ExecPlan) -> Sandbox:
         workspace=Path(plan.workspace),
         access="none" if plan.access == "none" else "ro" if plan.access == "ro" else "rw",
         network=plan.network,
-        hidden=(Path(settings.HOME).resolve(),),
+        hidden=secret_places(),
         private_home=Path(plan.home) if plan.home else None,
+        unwritable=code_places(),
     )

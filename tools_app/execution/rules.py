@@ -134,26 +134,43 @@ def save_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> Exec
                 rule.save(force_insert=True)
         except IntegrityError:
             raise Conflict(_("there is a rule for this place already; change that one")) from None
-        _noted(rule, by)
+        _noted(rule, by, **_said(rule))
         return rule
     if not ExecRule.objects.filter(pk=rule.pk, version=expected_version).update(version=F("version") + 1, updated_at=clock.now()):
         raise Conflict(_("somebody else has changed this rule since you opened it; look at it again"))
     rule.version = expected_version + 1
     rule.save(force_update=True)
-    _noted(rule, by)
+    _noted(rule, by, **_said(rule))
     return rule
 
 
-def _noted(rule: ExecRule, by: User) -> None:
-    said = {name: value for name in (*STRICTNESS, *STRICTER) if (value := getattr(rule, name)) not in ("", None)}
-    audit.record("exec_rules.changed", actor=acting.account(by), subject=("exec rule", str(rule)), version=rule.version, **said)
+@transaction.atomic
+def delete_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> None:
+    """Take a rule away if nobody has changed it since it was read. Only people do this; what it said is kept in the audit log."""
+    if by.is_service or not by.has_perm("tools_app.delete_execrule"):
+        raise Forbidden(_("you may not change exec rules"))
+    held = ExecRule.objects.select_for_update().filter(pk=rule.pk).first()
+    if held is None or held.version != expected_version:
+        raise Conflict(_("somebody else has changed this rule since you opened it; look at it again"))
+    _noted(held, by, change="deleted", was={**_said(held), "approver_groups": _group_names(held)})
+    held.delete()
 
 
 def note_groups(rule: ExecRule, *, by: User) -> None:
     """Who may approve is stored after the rule itself, and recorded then."""
-    names = sorted(rule.approver_groups.values_list("name", flat=True))
-    subject = ("exec rule", str(rule))
-    audit.record("exec_rules.changed", actor=acting.account(by), subject=subject, version=rule.version, approver_groups=names)
+    _noted(rule, by, approver_groups=_group_names(rule))
+
+
+def _noted(rule: ExecRule, by: User, **said: Any) -> None:
+    audit.record("exec_rules.changed", actor=acting.account(by), subject=("exec rule", str(rule)), version=rule.version, **said)
+
+
+def _said(rule: ExecRule) -> dict[str, Any]:
+    return {name: value for name in (*STRICTNESS, *STRICTER) if (value := getattr(rule, name)) not in ("", None)}
+
+
+def _group_names(rule: ExecRule) -> list[str]:
+    return sorted(rule.approver_groups.values_list("name", flat=True))
 
 
 @transaction.atomic

@@ -89,18 +89,20 @@ def walls(sandbox: Sandbox, limits: Limits) -> list[str]:
 
 
 def _directories(sandbox: Sandbox) -> list[str]:
-    """The agent's directories at their own paths, and empty ones over what is hidden. From the outside in: the last one counts."""
+    """The agent's directories at their own paths, others over what is hidden or kept. From the outside in: the last one counts."""
     shown = sandbox_paths.shown_directories(sandbox)
-    covered = sandbox_paths.covered(sandbox)
+    hidden, kept = sandbox_paths.covered(sandbox), sandbox_paths.kept_as_it_is(sandbox)
+    places = {*shown, *hidden, *kept}
+    # A directory that is a mount cannot be renamed. Those above must not be either: what lies there would be found elsewhere.
+    above = {way for path in (*hidden, *kept) for way in path.parents if shown.get(sandbox_paths.innermost(way, places) or way)}
     options, last = [], []
-    for path in sorted([*shown, *covered], key=lambda path: len(path.parts)):
-        if path in shown:
-            options += ["--bind" if shown[path] else "--ro-bind", str(path), str(path)]
-        elif path.is_dir():
+    for path in sorted(places | above, key=lambda path: len(path.parts)):
+        if path in hidden:
             options += ["--tmpfs", str(path)]
             last += ["--remount-ro", str(path)]
-        elif path.exists():
-            options += ["--ro-bind", "/dev/null", str(path)]
+        else:
+            writable = path not in kept and shown.get(path, True)
+            options += ["--bind" if writable else "--ro-bind", str(path), str(path)]
     return options + last
 
 

@@ -63,7 +63,11 @@ def launch(spawn: Spawn, program: Iterable[str], talk: int, opened: ExitStack) -
     if spawn.sandbox.level == Level.LANDLOCK:
         sandbox_paths.check(spawn.sandbox)
         if inside := sandbox_paths.covered(spawn.sandbox):
-            raise SandboxUnavailable(_("%(path)s lies in the workspace, and landlock cannot hide it") % {"path": inside[0]})
+            raise SandboxUnavailable(_("%(path)s lies where commands can look, and landlock cannot hide it") % {"path": inside[0]})
+        if inside := sandbox_paths.kept_as_it_is(spawn.sandbox):
+            raise SandboxUnavailable(
+                _("%(path)s, the code of this server, lies in the workspace, and landlock cannot keep it") % {"path": inside[0]}
+            )
         scratch = _scratch(opened)
         env["TMPDIR"] = str(scratch)
         if spawn.sandbox.private_home is None:

@@ -5,6 +5,7 @@ are opened as root, so nothing there is shown by default.
 """
 
 import os
+from collections.abc import Iterable
 from glob import glob
 from pathlib import Path
 
@@ -29,8 +30,13 @@ def shown_of_etc(*, network: bool) -> list[str]:
     return [path for name in names for path in sorted(glob(f"/etc/{name}")) if os.path.exists(path)]
 
 
+def shown_of_system(*, network: bool) -> list[Path]:
+    """All of that, by real paths."""
+    return [Path(os.path.realpath(path)) for path in (USR, *IN_USR, *shown_of_etc(network=network))]
+
+
 def check(sandbox: Sandbox) -> None:
-    """Refuse a workspace that would show what must not be shown."""
+    """Refuse a workspace that would show what must not be shown, or let be written what must not be."""
     for path in (sandbox.workspace, sandbox.private_home):
         if path is None:
             continue
@@ -40,6 +46,14 @@ def check(sandbox: Sandbox) -> None:
             raise SandboxUnavailable(_("the workspace must not be the state directory %(path)s itself") % {"path": path})
         if any(Path(system).is_relative_to(path) for system in (USR, "/etc", "/proc", "/dev", "/tmp")):  # noqa: S108
             raise SandboxUnavailable(_("%(path)s holds parts of the system and cannot be a workspace") % {"path": path})
+        if innermost(path, (*sandbox.hidden, *sandbox.unwritable)) in sandbox.unwritable:
+            raise SandboxUnavailable(_("%(path)s belongs to the code of this server and cannot be a workspace") % {"path": path})
+    mounted = (*shown_directories(sandbox), *(Path(os.path.realpath(path)) for path in (USR, *IN_USR)))
+    for path in covered(sandbox):
+        # A mount over a file is gone when the server replaces the file, and nothing can be mounted over one that is still to come.
+        if not path.is_dir() or not innermost(path, mounted):
+            words = _("%(path)s lies where commands can look and cannot be hidden there: move it")
+            raise SandboxUnavailable(words % {"path": path})
 
 
 def shown_directories(sandbox: Sandbox) -> dict[Path, bool]:
@@ -51,6 +65,19 @@ def shown_directories(sandbox: Sandbox) -> dict[Path, bool]:
 
 
 def covered(sandbox: Sandbox) -> list[Path]:
-    """What is hidden and yet lies inside a directory that is shown. Landlock cannot take it out again, mounts can."""
+    """What is hidden and yet lies inside what is shown. Landlock cannot take it out again, mounts can."""
+    shown = [*shown_directories(sandbox), *shown_of_system(network=sandbox.network)]
     real = [Path(os.path.realpath(path)) for path in sandbox.hidden]
-    return [path for path in real if any(path.is_relative_to(shown) for shown in shown_directories(sandbox))]
+    return [path for path in real if innermost(path.parent, (*shown, *real)) in shown]
+
+
+def kept_as_it_is(sandbox: Sandbox) -> list[Path]:
+    """What may not be written and yet lies inside a directory that may. The same holds for it."""
+    shown = shown_directories(sandbox)
+    places = (*shown, *sandbox.hidden, *sandbox.unwritable)
+    return [path for path in sandbox.unwritable if shown.get(innermost(path.parent, places) or path)]
+
+
+def innermost(path: Path, places: Iterable[Path]) -> Path | None:
+    """That of the places in which the path lies most closely; it may be one itself."""
+    return max((place for place in places if path.is_relative_to(place)), key=lambda place: len(place.parts), default=None)

@@ -42,8 +42,9 @@ class Sandbox:
     workspace: Path  # mounted at its own path, so that what the file tools call a file, a command calls the same
     access: Access
     network: bool  # the host's network, with everything that listens on 127.0.0.1; off: none at all
-    hidden: tuple[Path, ...]  # never seen, even if it lies inside the workspace: the state directory, the database
+    hidden: tuple[Path, ...]  # never seen, even if it lies inside what is shown: the state directory, the database
     private_home: Path | None = None  # a directory that outlives the command; None: an empty one that goes with it
+    unwritable: tuple[Path, ...] = ()  # never written, even if it lies inside the workspace: the project's own code
 
     @property
     def home(self) -> Path:

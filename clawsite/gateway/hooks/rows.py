@@ -150,7 +150,7 @@ def switch(hook: Hook, *, by: User, enabled: bool) -> None:
 def delete_hook(hook: Hook, *, by: User) -> None:
     """Its deliveries stay in the log."""
     _may(by, "delete_hook")
-    record(hook, by, "deleted")
+    record(hook, by, "deleted", was={name: value for name in SETTINGS if (value := getattr(hook, name)) not in ("", None)})
     hook.delete()
 
 

@@ -1,0 +1,41 @@
+"""What belongs to the installation and lies outside its state directory is known, and every command's sandbox is told of it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from clawsite.infra.own_places import code_places, secret_places
+from tools_app.execution.plan import ExecPlan
+from tools_app.execution.planning import sandbox_of
+
+
+@pytest.fixture
+def elsewhere(settings, tmp_path, monkeypatch):
+    """Everything in a place of its own, named as operators name things: by links, with doubled slashes."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    settings.HOME, settings.BASE_DIR = tmp_path / "link" / "home", tmp_path / "code"
+    settings.AUDIT_ANCHOR, settings.RAW_STREAM_LOG = f"/{tmp_path}/audit.jsonl", ""
+    monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", "django.db.backends.sqlite3")
+    monkeypatch.setitem(settings.DATABASES["default"], "NAME", Path(f"/{tmp_path}/link/db.sqlite3"))
+    return tmp_path
+
+
+def test_they_are_named_by_their_real_paths(elsewhere):
+    real = elsewhere / "real"
+    assert secret_places() == (real / "home", elsewhere / "audit.jsonl", real / "db.sqlite3")
+    assert code_places()[0] == elsewhere / "code"
+    assert Path(sys.prefix).resolve() in code_places() or sys.prefix == sys.base_prefix
+
+
+def test_a_database_that_is_no_file_has_no_place(elsewhere, settings, monkeypatch):
+    monkeypatch.setitem(settings.DATABASES["default"], "NAME", "file:memorydb?mode=memory")
+    assert secret_places() == (elsewhere / "real" / "home", elsewhere / "audit.jsonl")
+
+
+def test_every_command_is_kept_from_them(elsewhere):
+    words = dict.fromkeys(("line", "cwd", "environment_hash", "tool", "agent", "session", "call", "home"), "")
+    numbers = {"run": 1, "level": 2, "timeout_s": 1, "network": False, "background": False, "pty": False}
+    sandbox = sandbox_of(ExecPlan(**words, **numbers, argv=None, executables=(), workspace=str(elsewhere), access="rw"))
+    assert (sandbox.hidden, sandbox.unwritable) == (secret_places(), code_places())
