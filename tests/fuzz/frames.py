@@ -1,7 +1,8 @@
 """Frames as a careless, broken or hostile client may send them, and what must come back for each.
 
-Half of them are requests with real methods and parameters that nearly make sense; the others are frames with a property changed,
-and text that is no frame at all. What is right is read here from the text by other means than the gateway's.
+Most of them are requests with real methods of the caller's role, and parameters that make sense, or nearly; the others are frames
+with a property changed, and text that is no frame at all. What is right is read here from the text by other means than the
+gateway's.
 """
 
 import json
@@ -11,11 +12,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from clawsite.gateway.schema import protocol_schema
+from tests.protocol.isolation import filled, taken_by
+from tests.protocol.isolation_table import EXAMPLES
 
 # They answer when a run ends or a person decides; here nobody does.
-WAITING = {"agent.wait", "exec.approval.waitDecision", "exec.approval.request", "tools.invoke", "sessions.compact"}
-METHODS = {name: sorted(method["params"].get("properties", ())) for name, method in protocol_schema()["methods"].items()}
-CALLED = sorted(set(METHODS) - {"connect"})
+WAITING = {"agent.wait", "exec.approval.waitDecision", "exec.approval.request", "tools.invoke", "sessions.compact", "node.invoke"}
+METHODS = protocol_schema()["methods"]
+CALLED = {role: sorted(name for name, method in METHODS.items() if method["role"] == role) for role in ("operator", "node")}
+ALL = [*CALLED["operator"], *CALLED["node"], "no.such.method", "connect"]
 LONGEST_NAME = 512
 
 WORDS = st.sampled_from(
@@ -26,6 +30,16 @@ OTHERS = st.sampled_from([None, True, False, [], {}, [None], {"id": "x"}, [{"id"
 TIMES = st.sampled_from(["2026-02-01T10:15:00Z", "9999-99-99T00:00:00Z", "1970-01-01T00:00:00Z"])
 
 
+OF_TYPE = {
+    "string": st.sampled_from(["k1", "k2", "main", " ", "%", "𝕏\u202e"]),
+    "integer": st.sampled_from([0, 1, 50]),
+    "boolean": st.booleans(),
+    "array": st.just([]),
+}
+
+Names = dict[str, list[Any]]  # kind (belongings.py) -> what names things of that kind
+
+
 @dataclass(frozen=True)
 class Sent:
     text: str
@@ -34,19 +48,51 @@ class Sent:
     valid: bool = False
 
 
-def values(names: list[Any]) -> st.SearchStrategy[Any]:
+def values(names: Names) -> st.SearchStrategy[Any]:
     """What a parameter may be: names of things, one's own and others', and nonsense."""
-    return st.one_of(st.sampled_from(names), st.sampled_from(names), WORDS, NUMBERS, OTHERS, TIMES, st.text(max_size=20))
+    every = st.sampled_from([name for some in names.values() for name in some])
+    return st.one_of(every, every, WORDS, NUMBERS, OTHERS, TIMES, st.text(max_size=20))
 
 
-def requests(names: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A request that is one, whatever its parameters say."""
+def fitting(method: str, parameter: str, names: Names) -> st.SearchStrategy[Any]:
+    """What makes sense there: the name of a thing of the right kind, one of the words it knows, an example, or the right type."""
+    schema = METHODS[method]["params"]["properties"][parameter]
+    kinds = [schema, *schema.get("anyOf", ())]
+    if taken := taken_by(method, parameter):
+        named = st.sampled_from([name for kind in taken.kinds for name in names[kind]])
+        return named.map(lambda name: filled(taken.shape, name))
+    if words := [word for kind in kinds for word in kind.get("enum", ())]:
+        return st.sampled_from(words)
+    if parameter in EXAMPLES:
+        return st.just(EXAMPLES[parameter])
+    return st.one_of(*(OF_TYPE.get(kind.get("type"), OTHERS) for kind in kinds if "anyOf" not in kind))
+
+
+def sensible(method: str, names: Names) -> st.SearchStrategy[dict[str, Any]]:
+    """Parameters that a method takes: all that it needs, which session, and perhaps others."""
+    schema = METHODS[method]["params"]
+    known = sorted(schema.get("properties", ()))
+    needed = [*schema.get("required", ()), *(name for name in ("key", "sessionKey") if name in known)]
+    others = st.lists(st.sampled_from(known), max_size=2) if known else st.just([])
+    return others.flatmap(lambda some: st.fixed_dictionaries({name: fitting(method, name, names) for name in [*needed, *some]}))
+
+
+def aimed(method: str, names: Names) -> st.SearchStrategy[Sent]:
+    """A request that reaches the method."""
+    frame = {"type": "req", "id": "aimed", "method": method}
+    return sensible(method, names).map(lambda params: read(json.dumps({**frame, "params": params})))
+
+
+def requests(names: Names, role: str) -> st.SearchStrategy[dict[str, Any]]:
+    """A request that is one. The parameters of two of three make sense; the others say what they like."""
+    own = st.sampled_from(CALLED[role])
 
     @st.composite
     def draw_one(draw: Any) -> dict[str, Any]:
-        method = draw(st.one_of(st.sampled_from(CALLED), st.sampled_from([*CALLED, "no.such.method", "connect"])))
-        known = METHODS.get(method) or ["x"]
-        params = draw(st.dictionaries(st.sampled_from([*known, "unheardOf"]), values(names), max_size=4))
+        method = draw(st.one_of(own, own, own, st.sampled_from(ALL)))
+        known = sorted(METHODS.get(method, {}).get("params", {}).get("properties", ()))
+        anyhow = st.dictionaries(st.sampled_from([*known, "unheardOf"]), values(names), max_size=4)
+        params = draw(sensible(method, names) if method in CALLED[role] and draw(st.integers(0, 2)) else anyhow)
         frame = {"type": "req", "id": draw(st.text(min_size=1, max_size=8)), "method": method, "params": params}
         if "message" in known and draw(st.booleans()):
             frame["params"] = {"message": "hi", "idempotencyKey": draw(st.sampled_from(["k1", "k2", "k3"])), **params}
@@ -57,12 +103,12 @@ def requests(names: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return draw_one()
 
 
-def changed(names: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
+def changed(names: Names, role: str) -> st.SearchStrategy[dict[str, Any]]:
     """A request with one property taken out or made something else."""
 
     @st.composite
     def draw_one(draw: Any) -> dict[str, Any]:
-        frame = draw(requests(names))
+        frame = draw(requests(names, role))
         part = draw(st.sampled_from(["type", "id", "method", "params", "idempotencyKey", "unheardOf"]))
         if draw(st.booleans()):
             frame.pop(part, None)
@@ -75,12 +121,13 @@ def changed(names: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return draw_one()
 
 
-def frames(names: list[Any]) -> st.SearchStrategy[Sent]:
-    whole = st.one_of(requests(names), requests(names), changed(names)).map(lambda frame: read(json.dumps(frame)))
+def frames(names: Names, role: str = "operator") -> st.SearchStrategy[Sent]:
+    request = requests(names, role)
+    whole = st.one_of(request, request, request, changed(names, role)).map(lambda frame: read(json.dumps(frame)))
     values_only = st.one_of(OTHERS, NUMBERS, WORDS).map(lambda value: read(json.dumps(value)))
-    broken = st.tuples(requests(names), st.integers(0, 200)).map(lambda both: read(json.dumps(both[0])[: both[1]]))
+    broken = st.tuples(request, st.integers(0, 200)).map(lambda both: read(json.dumps(both[0])[: both[1]]))
     text = st.text(max_size=40).filter(lambda text: not _is_json(text)).map(read)
-    return st.one_of(whole, whole, whole, values_only, broken, text)
+    return st.one_of(*[whole] * 9, values_only, broken, text)
 
 
 def read(text: str) -> Sent:

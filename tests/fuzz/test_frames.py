@@ -1,13 +1,15 @@
 """Whatever frames come, each gets its answer, the connection stays, nothing fails inside, and nobody is told what is others'.
 
-CLAWSITE_FUZZ_FRAMES says how many connections are tried, each with up to eight frames.
+They come from a plain user, from somebody who may do everything, and from a node.
+
+CLAWSITE_FUZZ_FRAMES says how many connections are tried, each with up to eight frames; some more begin with each of the methods.
 """
 
 import asyncio
 import json
 import logging
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
@@ -16,35 +18,65 @@ from hypothesis import strategies as st
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
 from clawsite.gateway import registry
+from clawsite.gateway.registry import Nothing
 from tests.belongings import furnish, stopped
+from tests.devices import TestDevice, node_at_desk
 from tests.fuzz.chance import SEED
-from tests.fuzz.frames import Sent, frames, read
+from tests.fuzz.frames import CALLED, Sent, aimed, frames, read
 from tests.in_process import PATIENCE, Desk, NoAnswer, gateway
 
-COUNT = int(os.environ.get("CLAWSITE_FUZZ_FRAMES", "500"))
+COUNT = int(os.environ.get("CLAWSITE_FUZZ_FRAMES", "200"))
 SECRET = "xanthophyll"
 PROTOCOLS = (1, 3, 4)
 AS_MANY = settings(max_examples=COUNT, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
+@dataclass(frozen=True)
+class Caller:
+    token: str
+    device: TestDevice | None = None  # of a node
+    sees_everything: bool = False
+
+    @property
+    def role(self) -> str:
+        return "node" if self.device else "operator"
+
+    async def open(self, protocol: int) -> Desk:
+        if self.device:
+            return await node_at_desk(self.device, self.token, protocol=protocol, commands=["lights.on"])
+        return await Desk.open(self.token, protocol=protocol)
+
+    async def is_still_served(self, desk: Desk) -> bool:
+        answer = await (desk.request("node.event", {"event": "still.here"}) if self.device else desk.request("health"))
+        return bool(answer["ok"])
+
+
 @pytest.fixture
 def world(person, caplog):
-    """A caller with a token, and names of their own things and of somebody else's."""
-    user, other = person(), person()
+    """Callers, and names of their own things and of somebody else's."""
+    user, official, other = person(), person("User", "Operator", "Approver", "Auditor"), person()
     theirs = furnish(other, SECRET)
     stopped(theirs, by=person("Operator"))
-    own = furnish(user, "ordinary")
-    names = [name for each in (own, theirs) for name in each.names.values() if SECRET not in str(name)]
+    device = TestDevice()
+    of_people = [furnish(official, "official"), furnish(user, "ordinary"), theirs]
+    names = {kind: [name for each in of_people if SECRET not in str(name := each.named(kind))] for kind in theirs.names}
+    names["device id"].append(device.id)
+    tokens = {each: issue_token(each, "fuzz", sorted(scopes_of(each)))[1] for each in (user, official)}
+    callers = {
+        "user": Caller(tokens[user]),
+        "official": Caller(tokens[official], sees_everything=True),
+        "node": Caller(tokens[official], device),
+    }
     caplog.set_level(logging.WARNING)
     with asyncio.Runner() as runner:
         inside = gateway()
         runner.run(inside.__aenter__())
-        yield runner, issue_token(user, "fuzz", sorted(scopes_of(user)))[1], names, caplog
+        yield runner, callers, names, caplog
         runner.run(inside.__aexit__(None, None, None))
 
 
-async def talk(token: str, protocol: int, sent: list[Sent]) -> None:
-    desk = await Desk.open(token, protocol=protocol)
+async def talk(caller: Caller, protocol: int, sent: list[Sent]) -> None:
+    desk = await caller.open(protocol)
     try:
         for each in sent:
             told = len(desk.seen)
@@ -52,8 +84,8 @@ async def talk(token: str, protocol: int, sent: list[Sent]) -> None:
             if not each.waits:
                 await answered(desk, each, told)
             assert not desk.closed, f"{each} closed the connection: {desk.closed}"
-            assert (await desk.request("health"))["ok"]
-        leaked = [text for text in desk.texts if SECRET in text]
+            assert await caller.is_still_served(desk)
+        leaked = [text for text in desk.texts if SECRET in text and not caller.sees_everything]
         assert not leaked, f"{SECRET} was told: {leaked}"
         failed = [text for text in desk.texts if "internal error" in text]
         assert not failed, failed
@@ -77,22 +109,55 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.timeout(3600)
 def test_every_frame_is_answered_and_none_does_harm(world):
-    runner, token, names, caplog = world
+    runner, callers, names, caplog = world
+    of_role = {role: st.lists(frames(names, role), min_size=1, max_size=8) for role in ("operator", "node")}
+    who = st.sampled_from(["user", "official", "user", "official", "node"])  # a node has few methods
+    talks = who.flatmap(lambda name: st.tuples(st.just(name), of_role[callers[name].role]))
 
     @seed(SEED)
     @AS_MANY
-    @given(st.sampled_from(PROTOCOLS), st.lists(frames(names), min_size=1, max_size=8))
-    def play(protocol, sent):
+    @given(st.sampled_from(PROTOCOLS), talks)
+    def play(protocol, drawn):
+        name, sent = drawn
         caplog.clear()
-        runner.run(talk(token, protocol, sent))
+        runner.run(talk(callers[name], protocol, sent))
         assert complaints(caplog) == []
 
     play()
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize("who", ["official", "node"])
+def test_every_method_of_a_role_is_reached_and_does_no_harm(world, monkeypatch, who):
+    """Chance alone takes thousands of talks to come by everywhere."""
+    runner, callers, names, caplog = world
+    role, reached = callers[who].role, set()
+
+    def noted(method):
+        async def handler(call, params):
+            reached.add(method.name)
+            return await method.handler(call, params)
+
+        return replace(method, handler=handler)
+
+    for name in CALLED[role]:
+        monkeypatch.setitem(registry.methods(), name, noted(registry.methods()[name]))
+
+        @seed(SEED)
+        @settings(AS_MANY, max_examples=max(3, COUNT // 400))
+        @given(aimed(name, names), st.lists(frames(names, role), max_size=2))
+        def play(first, others):
+            caplog.clear()
+            runner.run(talk(callers[who], 4, [first, *others]))
+            assert complaints(caplog) == []
+
+        play()
+    assert reached == {*CALLED[role]}
+
+
+@pytest.mark.timeout(3600)
 def test_before_the_handshake_nothing_but_a_good_connect_is_let_in(world):
-    runner, _token, names, caplog = world
+    runner, _callers, names, caplog = world
 
     async def knock(sent: Sent) -> None:
         desk = Desk()
@@ -113,25 +178,28 @@ def test_before_the_handshake_nothing_but_a_good_connect_is_let_in(world):
     play()
 
 
-def test_a_method_that_fails_is_found(world, monkeypatch):
-    """The deliberate fault: one that is ours."""
-    runner, token, _names, _caplog = world
+@pytest.mark.parametrize(
+    ("who", "method"), [("user", "models.list"), ("official", "exec.approvals.get"), ("node", "node.invoke.result")]
+)
+def test_a_method_that_fails_is_found(world, monkeypatch, who, method):
+    """The deliberate fault: one that is ours, in a method of each caller's."""
+    runner, callers, _names, _caplog = world
 
     async def broken(call, params):
         raise ZeroDivisionError
 
-    monkeypatch.setitem(registry.methods(), "models.list", replace(registry.methods()["models.list"], handler=broken))
+    monkeypatch.setitem(registry.methods(), method, replace(registry.methods()[method], params=Nothing, handler=broken))
     with pytest.raises(AssertionError, match="internal error"):
-        runner.run(talk(token, 4, [read('{"type":"req","id":"1","method":"models.list"}')]))
+        runner.run(talk(callers[who], 4, [read(json.dumps({"type": "req", "id": "1", "method": method}))]))
 
 
 def test_an_answer_with_somebody_elses_words_is_found(world, monkeypatch):
     """The deliberate fault: a look-up that forgets whose it is."""
     from sessions_app.models import Session
 
-    runner, token, _names, _caplog = world
+    runner, callers, _names, _caplog = world
     theirs = Session.objects.get(label__startswith=SECRET)
     monkeypatch.setattr(type(Session.objects.all()), "for_user", lambda self, user: self)
     frame = {"type": "req", "id": "1", "method": "chat.history", "params": {"sessionId": str(theirs.pk)}}
     with pytest.raises(AssertionError, match=SECRET):
-        runner.run(talk(token, 4, [read(json.dumps(frame))]))
+        runner.run(talk(callers["user"], 4, [read(json.dumps(frame))]))

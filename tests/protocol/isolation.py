@@ -54,20 +54,20 @@ class Cell:
         return f"{self.where} {self.parameter}=<{self.kind}>"
 
     def filled(self, name: Any, own: Belongings, new: str) -> Any:
-        return _fill(self.params, name, own, new)
+        return filled(self.params, name, own, new)
 
 
 NEW = object()
 
 
-def _fill(value: Any, name: Any, own: Belongings, new: str) -> Any:
+def filled(value: Any, name: Any, own: Belongings | None = None, new: str = "") -> Any:
     match value:
         case Own(kind):
-            return own.named(kind)
+            return own.named(kind) if own else None
         case list():
-            return [_fill(part, name, own, new) for part in value]
+            return [filled(part, name, own, new) for part in value]
         case dict():
-            return {key: _fill(part, name, own, new) for key, part in value.items()}
+            return {key: filled(part, name, own, new) for key, part in value.items()}
     return name if value is NAME else new if value is NEW else value
 
 
