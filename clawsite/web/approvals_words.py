@@ -49,6 +49,7 @@ REASONS: dict[str, Words] = {
     "the run was stopped (stop)": gettext_lazy("the run was stopped in the chat"),
     "the run was stopped (session-reset)": gettext_lazy("the conversation was reset"),
     "the run was stopped (session-delete)": gettext_lazy("the conversation was deleted"),
+    "the run was stopped (share-ended)": gettext_lazy("whoever asked for it may not write there any more"),
 }
 TONE = {"approved": "good", "used": "good", "denied": "bad", "expired": "warn", "void": "", "pending": "busy"}
 ACCESS: dict[str, Words] = {
