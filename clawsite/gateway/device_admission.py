@@ -97,7 +97,7 @@ async def _with_account(known: Known, candidate: Candidate, stale: str) -> Known
     has_token = token is not None and bool(token.digest)
     if device is None or not has_token or not device.is_operator or not wanted <= set(device.scopes):
         anew = bool(stale) and token is None
-        welcomed: tuple[Device, str | None] = await db.write(
+        welcomed: tuple[Device, str | None] | None = await db.write(
             pairing.welcome,
             candidate,
             known.standing.user,
@@ -106,6 +106,8 @@ async def _with_account(known: Known, candidate: Candidate, stale: str) -> Known
             anew=anew,
             key=f"device {candidate.fingerprint}",
         )
+        if welcomed is None:  # revoked since it was looked at
+            await _refuse(candidate, known, None, Reason.NOT_PAIRED)
         device, secret = welcomed
     return replace(
         known,
@@ -204,7 +206,12 @@ async def _node(known: Known, candidate: Candidate, device: Device, token: Devic
     """An approved node: its token if it has none, and what it declares now."""
     secret = None
     if token is None or not token.digest or device.declared != pairing.declared_by(candidate.facts):
-        secret = await db.write(pairing.node_is_here, device.pk, candidate, key=f"device {candidate.fingerprint}")
+        here: tuple[Device, str | None] | None = await db.write(
+            pairing.node_is_here, device.pk, candidate, key=f"device {candidate.fingerprint}"
+        )
+        if here is None:  # put out since it was looked at
+            await _refuse(candidate, known, None, Reason.NOT_PAIRED)
+        device, secret = here
     credential = replace(known.credential, device=device.pk, role="node")
     standing = replace(known.standing, scopes=frozenset())
     return Known(credential, standing, unnoted=_is_unnoted(device), fingerprint=candidate.fingerprint, device_token=secret)

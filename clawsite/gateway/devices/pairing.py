@@ -29,6 +29,8 @@ REFRESHED_AFTER = timedelta(seconds=30)  # a device that tries every second is w
 MOST_PENDING = 200
 MOST_PENDING_OF_ADDRESS = 10
 KEPT = timedelta(days=30)
+SEEN = ["last_seen_at", "last_address"]
+FACTS = ["display_name", "platform", "device_family", "model_identifier", "client_id", "client_version", "declared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +48,23 @@ class Candidate:
 @transaction.atomic
 def welcome(
     candidate: Candidate, owner: User, held: frozenset[str], *, access_token: int | None = None, anew: bool = False
-) -> tuple[Device, str | None]:
+) -> tuple[Device, str | None] | None:
     """Make a device known whose owner's credential came with it; the token it is given if it has none, or wants it `anew`.
 
-    Its scopes are those it asked for of what that credential allows (`held`); an access token goes on vouching for it.
+    Its scopes are those it asked for of what that credential allows (`held`); an access token goes on vouching for it. None for one
+    that was revoked.
     """
     asked = held if candidate.wanted is None else candidate.wanted
     device, created = Device.objects.select_for_update().get_or_create(
         owner=owner, fingerprint=candidate.fingerprint, defaults={"public_key": candidate.public_key, "is_operator": True}
     )
-    device.is_operator = True
-    device.scopes = sorted({*device.scopes, *(asked & held)})
-    device.asked_scopes = sorted({*device.asked_scopes, *asked})
-    _is_here(device, candidate)
+    if device.revoked_at:
+        return None
     token = tokens.living(device, "operator")
+    device.is_operator = True
+    device.scopes = sorted({*(token.ceiling() if token else ()), *(asked & held)})
+    device.asked_scopes = sorted({*device.asked_scopes, *asked})
+    _is_here(device, candidate, "is_operator", "scopes", "asked_scopes")
     widened = token is not None and token.scopes != device.scopes
     if token is None or anew or (widened and token.made_with_id != access_token):
         token = tokens.prepare(device, "operator", device.scopes, made_with=access_token)
@@ -82,26 +87,34 @@ def prepared_for(candidate: Candidate) -> QuerySet[DeviceToken]:
 def collect(candidate: Candidate) -> tuple[DeviceToken, str] | None:
     """Hand out the token that waits for a device; None when it was fetched or revoked meanwhile."""
     token = prepared_for(candidate).first()
-    secret = tokens.hand_out(token) if token else None
-    if token is None or secret is None:
+    device = _living(token.device_id) if token else None
+    secret = tokens.hand_out(token) if token and device else None
+    if token is None or device is None or secret is None:
         return None
-    _is_here(token.device, candidate)
+    _is_here(device, candidate)
     return token, secret
 
 
 @transaction.atomic
-def node_is_here(device_pk: int, candidate: Candidate) -> str | None:
-    """Write down what an approved node declares now; the token it is given if it has none."""
-    device = Device.objects.select_related("owner").get(pk=device_pk)
+def node_is_here(device_pk: int, candidate: Candidate) -> tuple[Device, str | None] | None:
+    """Write down what an approved node declares now; the token it is given if it has none. None for one that is no node any more."""
+    device = _living(device_pk)
+    if device is None or not device.is_node:
+        return None
     _is_here(device, candidate)
     token = tokens.living(device, "node") or tokens.prepare(device, "node", [])
-    return None if token.digest else tokens.hand_out(token)
+    return device, None if token.digest else tokens.hand_out(token)
 
 
-def _is_here(device: Device, candidate: Candidate) -> None:
+def _living(device_pk: int) -> Device | None:
+    """The device as it is, for this transaction alone: who revokes it meanwhile has done so, or waits."""
+    return Device.objects.living().select_for_update(of=("self",)).select_related("owner").filter(pk=device_pk).first()
+
+
+def _is_here(device: Device, candidate: Candidate, *changed: str) -> None:
     _take_facts(device, candidate.facts)
     device.last_seen_at, device.last_address = timezone.now(), candidate.address
-    device.save()
+    device.save(update_fields=[*SEEN, *FACTS, *changed])
 
 
 def declared_by(facts: dict[str, Any]) -> dict[str, Any]:
