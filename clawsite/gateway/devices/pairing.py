@@ -97,7 +97,7 @@ def collect(candidate: Candidate) -> tuple[DeviceToken, str] | None:
 
 @transaction.atomic
 def node_is_here(device_pk: int, candidate: Candidate) -> tuple[Device, str | None] | None:
-    """Write down what an approved node declares now; the token it is given if it has none. None for one that is no node any more."""
+    """Write down what an approved node declares now; the token it is given if it has none. None for one that is none any more."""
     device = _living(device_pk)
     if device is None or not device.is_node:
         return None
@@ -141,7 +141,8 @@ def ask(candidate: Candidate, account: User | None, reason: str) -> PairingReque
         same.expires_at = now
         same.save(update_fields=["expires_at"])
     PairingRequest.objects.filter(expires_at__lt=now - KEPT).delete()
-    if waiting.count() >= MOST_PENDING or waiting.filter(address=candidate.address).count() >= MOST_PENDING_OF_ADDRESS:
+    rivals = waiting.filter(account=account)  # strangers leave room for those who came with an account's credential
+    if rivals.count() >= MOST_PENDING or rivals.filter(address=candidate.address).count() >= MOST_PENDING_OF_ADDRESS:
         raise TooManyAttempts(
             "too many devices wait to be approved; try again in a few minutes",
             details={"code": "AUTH_RATE_LIMITED"},
@@ -186,10 +187,13 @@ def approve(
     """Let a device in. It becomes the approver's, unless it came with an account's credential or a manager names an owner.
 
     `ceiling` is what the approver has at hand: nobody gets more for themselves by way of a device. `commands` are those that a node
-    may be sent. What is let in by way of an access token ends with it.
+    may be sent. What is let in by way of an access token ends with it. What the device once had, and has no token for any more, it
+    does not get back unseen.
     """
     request = _open_request(request_id, by, role, PairingRequest.Status.APPROVED)
     if request.status == PairingRequest.Status.APPROVED:
+        if request.device not in Device.objects.for_user(by):  # somebody else let it in, for themselves
+            raise NotFound(f"there is no pairing request {request_id}")
         return request
     whose = request.account or owner or by
     if owner is not None and owner != whose:
@@ -198,24 +202,29 @@ def approve(
         raise InvalidRequest("a device that acts for an account must come with its credential; only a node can be given away")
     if whose != by and not by.has_perm(MANAGES_ALL):
         raise NotFound(f"there is no pairing request {request_id}")
-    device = _approved_device(request, whose, ceiling if whose == by else scopes_of(whose), commands)
+    limit = ceiling if whose == by or access_token else scopes_of(whose)
+    device = _approved_device(request, whose, commands)
     device.approved_by = by
-    device.save()
     token = tokens.living(device, request.role)
-    scopes = device.scopes if request.role == "operator" else []
-    if token and request.reason == PairingRequest.Reason.SCOPES and token.made_with_id == access_token:
+    goes_on = token is not None and token.made_with_id == access_token
+    scopes: list[str] = []
+    if request.role == "operator":
+        had = (token.ceiling() if goes_on else token.ceiling() & limit) if token else frozenset()
+        scopes = device.scopes = sorted(had | (set(request.scopes) & limit & scopes_of(whose)))
+    device.save()
+    if token and goes_on and request.reason == PairingRequest.Reason.SCOPES:
         token.scopes = scopes
         token.save(update_fields=["scopes"])
     else:
-        given = sorted(set(scopes) & ceiling) if access_token else scopes
-        tokens.prepare(device, request.role, given, made_with=access_token)
+        tokens.prepare(device, request.role, scopes, made_with=access_token)
     _decide(request, PairingRequest.Status.APPROVED, by, device)
     _record(device, acting.account(by), request.role, by="approval", request=str(request.pk))
     announce.account_changed(device.owner_id)
     return request
 
 
-def _approved_device(request: PairingRequest, owner: User, ceiling: frozenset[str], commands: list[str] | None) -> Device:
+def _approved_device(request: PairingRequest, owner: User, commands: list[str] | None) -> Device:
+    """The row, locked and not yet saved; its scopes are those of its token."""
     device, _created = Device.objects.select_for_update().get_or_create(
         owner=owner, fingerprint=request.fingerprint, defaults={"public_key": request.public_key}
     )
@@ -226,7 +235,6 @@ def _approved_device(request: PairingRequest, owner: User, ceiling: frozenset[st
     device.paired_at, device.last_address = timezone.now(), request.address
     if request.role == "operator":
         device.is_operator = True
-        device.scopes = sorted({*device.scopes, *(set(request.scopes) & ceiling & scopes_of(owner))})
         device.asked_scopes = sorted({*device.asked_scopes, *request.scopes})
     else:
         device.is_node = True
