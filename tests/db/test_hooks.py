@@ -12,7 +12,7 @@ from clawsite.gateway.hooks import deliver, log, reports, rows
 from clawsite.gateway.hooks.deliver import NotProven
 from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
 from clawsite.infra import clock
-from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, QueueFull, TooManyAttempts, Unavailable
+from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound, QueueFull, TooManyAttempts, Unavailable
 from clawsite.infra.models import AuditEntry
 from sessions_app import queue
 from sessions_app.models import Run, Session, SystemEvent, TranscriptEntry
@@ -391,6 +391,20 @@ def test_what_nobody_may_do(news, operator, user, person):
         with pytest.raises(Forbidden):
             rows.delete_hook(news.hook, by=somebody)
     assert Hook.objects.get().enabled
+
+
+def test_a_save_that_is_based_on_an_old_look_is_refused(operator):
+    made = make_hook(operator)
+    stale = Hook.objects.get()
+    new = rows.save_hook(Hook.objects.get(), by=operator, makes_token=True)
+    with pytest.raises(Conflict):
+        rows.save_hook(stale, by=operator)
+    rows.save_hook(stale, by=operator, seen=Hook.objects.get().seen)
+    assert Hook.objects.get().token_digest == rows.digest_of(new) != made.hook.token_digest, "the secrets are those of the row"
+    rows.delete_hook(Hook.objects.get(), by=operator)
+    with pytest.raises(NotFound):
+        rows.save_hook(stale, by=operator)
+    assert not Hook.objects.exists()
 
 
 @pytest.mark.parametrize(
