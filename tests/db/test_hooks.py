@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -158,7 +159,27 @@ def test_twenty_failures_a_minute_and_the_address_waits(news, path):
     log.refuse_guessers("203.0.113.8")
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(seconds=61))
     assert news.send(BODY).run
-    assert AuditEntry.objects.filter(action="hook.refused").latest("pk").details["address"] == "203.0.113.7"
+
+
+def test_strangers_write_in_the_audit_log_only_about_webhooks_that_exist(news):
+    entries = AuditEntry.objects.filter(action="hook.refused")
+    before = entries.count()
+    log.refused(deliver.find_hook("guessed"), news.came(BODY), status=401, words="there is no such webhook")
+    assert (entries.count(), HookDelivery.objects.get().path) == (before, "guessed"), "the log of deliveries says it"
+    log.refused(news.hook, news.came(BODY), status=401, words="wrong")
+    assert (entries.count(), entries.latest("pk").details["address"]) == (before + 1, "203.0.113.7")
+
+
+def test_strangers_at_many_addresses_do_not_fill_the_logs_and_keep_nobody_out(news, monkeypatch):
+    monkeypatch.setattr(log, "MOST_FAILURES_OF_ALL", 3)
+    before = AuditEntry.objects.count()
+    for number in range(5):
+        came = replace(news.came(BODY), address=f"198.51.100.{number}")
+        log.refused(news.hook, came, status=401, words="wrong")
+    assert (HookDelivery.objects.count(), AuditEntry.objects.count()) == (3, before + 3)
+    assert news.send(BODY).run
+    log.refused(news.hook, news.came(BODY), status=400, words="not JSON")
+    assert HookDelivery.objects.filter(outcome="refused").exists(), "what came with the right proof is noted in any case"
 
 
 def test_nothing_can_be_proven_to_a_webhook_that_is_off_unguarded_or_unknown(news, operator):
