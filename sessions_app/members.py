@@ -6,11 +6,12 @@ from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
-from sessions_app import events
+from sessions_app import events, runs, sql
 from sessions_app.models import Session, SessionMember
 from sessions_app.models.session import SessionQuerySet
 
 MOST = 50  # people in one conversation
+SHARE_ENDED = "share-ended"  # why a run was stopped: who began it may not write there any more
 
 
 class Member(TypedDict):
@@ -36,12 +37,19 @@ def _member(user: User, role: str) -> Member:
 
 @transaction.atomic
 def share(user: User, session: Session, username: str, role: str | None) -> None:
-    """Let somebody see a session, or also write in it; None takes it back. The owner decides, and everybody may leave."""
+    """Let somebody see a session, or also write in it; None takes it back. The owner decides, and everybody may leave.
+
+    Who may write no more has no run there any more either, begun or not.
+    """
     leaves = role is None and username == user.username
     if session.owner_id != user.pk and not leaves:
         raise Forbidden("only its owner shares a conversation; ask them")
     person = User.objects.filter(username=username, is_active=True, is_service=False).first()
+    sql.lock_sessions([sql.uuid_value(session.id)])  # a run they begin meanwhile is there to be stopped, or is refused
     known = SessionMember.objects.filter(session=session, user__username=username)
+    if role != SessionMember.Role.WRITER:
+        for member in known.select_related("user"):
+            runs.abort_runs_of(member.user, session, reason=SHARE_ENDED)
     if role is None:
         if known.delete()[0]:
             events.session_changed(session, "members")

@@ -9,7 +9,7 @@ from sessions_app.models import Run, TranscriptEntry
 
 
 def own_run(user: User, run_id: str) -> Run:
-    run = Run.objects.filter(owner=user, run_id=run_id, session__deleted_at__isnull=True).select_related("session").first()
+    run = Run.objects.for_user(user).filter(owner=user, run_id=run_id).select_related("session").first()
     if run is None:
         raise NotFound(f"there is no run {run_id!r}")
     return run

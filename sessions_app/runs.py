@@ -68,6 +68,8 @@ def accept_run(
         return first
     if user.key_limits:  # stays with the run, whoever rescues or resumes it
         options = {**options, KEY_LIMITS: user.key_limits}
+    if session.owner_id != user.pk:
+        sql.lock_sessions([sql.uuid_value(session.id)])  # who takes the share back stops this run, or has done so already
     may_write(user, session)
     queued = sql.row(f"SELECT count(*) FROM {sql.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
     if queued >= settings.MAX_QUEUED_PER_USER:
@@ -128,6 +130,12 @@ def request_abort(*, user: User, session: Session, run_id: str | None = None, re
         never_begun.update(reason=Run.WITHDRAWN)
         runs = runs.filter(status=Run.Status.ACCEPTED, owner=user)
     return [_abort(run, session, reason) for run in runs]
+
+
+def abort_runs_of(person: User, session: Session, *, reason: str) -> None:
+    """Stop what one person has begun in a session, which the caller has locked."""
+    for run in Run.objects.filter(session=session, owner=person, status__in=Run.UNFINISHED).order_by("id"):
+        _abort(run, session, reason)
 
 
 def _abort(run: Run, session: Session, reason: str) -> AbortAsked:

@@ -280,9 +280,13 @@ def oldest_kept_cursor(session: Session) -> int:
 
 
 def run_state(user: User, run_id: str) -> RunState:
-    """One's own run of that key, also when its session was deleted meanwhile, or one in a session one may see."""
+    """One's own run of that key, also when its session was deleted meanwhile, or one in a session one may see.
+
+    What one began in somebody else's session is one's own for as long as that is shared.
+    """
     runs = Run.objects.filter(run_id=run_id).select_related("session")
-    run = runs.filter(owner=user).first() or runs.for_user(user).first()
+    own = runs.filter(owner=user, session__in=members.shared_with(user, Session.objects.all()))
+    run = own.first() or runs.for_user(user).first()
     if run is None:
         raise NotFound(f"there is no run {run_id!r}")
     answer = (

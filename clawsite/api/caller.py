@@ -13,6 +13,7 @@ from clawsite.accounts import throttle, tokens
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
 from clawsite.gateway import runtime
+from clawsite.gateway.authority import Credential
 from clawsite.gateway.scopes import Scope, grants
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Forbidden, TooManyRequests
@@ -33,6 +34,12 @@ class Caller:
     scopes: frozenset[str]
     kind: Literal["cookie", "api-token", "gateway-token"]
     token_id: int | None = None
+    cookie: str = ""
+
+    @property
+    def credential(self) -> Credential:
+        """In a form that can be looked at again while an answer is under way."""
+        return Credential(self.kind, cookie=self.cookie, token_id=self.token_id or 0)
 
     def may(self, *any_of: Scope) -> bool:
         return grants(self.scopes, *any_of)
@@ -91,4 +98,4 @@ def _of_cookie(request: HttpRequest) -> Caller:
         raise Unauthorized("send a token as `Authorization: Bearer …`, or sign in")
     if _csrf.process_view(request, None, (), {}) is not None:  # type: ignore[arg-type]  # it looks for an exemption of the view
         raise Forbidden("the CSRF token is missing or wrong: a request with a cookie needs the header X-CSRFToken")
-    return Caller(user, scopes_of(user), "cookie")
+    return Caller(user, scopes_of(user), "cookie", cookie=request.session.session_key or "")

@@ -14,6 +14,8 @@ from django.http import HttpRequest
 
 from agents.model_choice import choose_model
 from clawsite.accounts.models import User
+from clawsite.api.caller import Caller
+from clawsite.api.lasting import NoLongerTheirs, watched
 from clawsite.api.openai_agents import agent_meant
 from clawsite.api.openai_errors import Refused, RunFailed
 from clawsite.api.openai_happenings import Ended, GoesOn, Happening, Said, Silence, Telling, Usage, Waits
@@ -39,16 +41,21 @@ RESERVED = ("subagent", "cron", "hook")  # sessions that others than people begi
 LONGEST_USER = 300  # characters in a key
 SILENCE_SECONDS = 15.0  # proxies close what is silent for 30 to 60
 CLIENT_LEFT = "client-left"
+PUT_OUT = "credential-ended"
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
     """A run, and who asked for it."""
 
-    user: User
+    who: Caller
     accepted: Accepted
     agent: str
     aborts: bool  # when the client goes away
+
+    @property
+    def user(self) -> User:
+        return self.who.user
 
     @property
     def run_id(self) -> str:
@@ -59,8 +66,9 @@ class Started:
         return self.accepted.accepted_at_ms // 1000
 
 
-async def start(request: HttpRequest, user: User, wish: Wish) -> Started:
+async def start(request: HttpRequest, who: Caller, wish: Wish) -> Started:
     """Queue the run."""
+    user = who.user
     key = _idempotency_key(request)
     run_id = key or uuid4().hex
     agent = agent_meant(request, wish.model)
@@ -89,7 +97,7 @@ async def start(request: HttpRequest, user: User, wish: Wish) -> Started:
             raise Refused(error.message, param="messages", code="unknown_tool_call") from error
         raise
     aborts = settings.HTTP_ABORT_ON_DISCONNECT and not key and accepted.created
-    return Started(user, accepted, agent, aborts)
+    return Started(who, accepted, agent, aborts)
 
 
 def _idempotency_key(request: HttpRequest) -> str:
@@ -154,16 +162,19 @@ def _refuse_names_of_ours(wish: Wish) -> None:
 
 
 async def follow(runtime: Runtime, started: Started) -> AsyncGenerator[Happening, None]:
-    """What happens, to the end; with signs of life in between. A caller who leaves before it stops the run, if that is wished."""
+    """What happens, to the end; with signs of life in between. A caller who leaves before it stops the run, if that is wished.
+
+    So does one who may not have the rest: NoLongerTheirs.
+    """
     ended = False
     try:
         async with aclosing(_happenings(runtime, started)) as happenings:
             async for happening in happenings:
                 ended = isinstance(happening, Ended)
                 yield happening
-    except (asyncio.CancelledError, GeneratorExit):
+    except (asyncio.CancelledError, GeneratorExit, NoLongerTheirs) as left:
         if started.aborts and not ended and not runtime.stopping:
-            runtime.spawn(_abort(started))
+            runtime.spawn(_abort(started, PUT_OUT if isinstance(left, NoLongerTheirs) else CLIENT_LEFT))
         raise
 
 
@@ -179,7 +190,7 @@ async def _happenings(runtime: Runtime, started: Started) -> AsyncGenerator[Happ
     approval = ""
     # The first event is the acceptance, which nobody needs to be told.
     events = runtime.run_feeds.follow(started.accepted.pk, after=1 if started.accepted.created else 0)
-    async with aclosing(events):
+    async with aclosing(events), watched(runtime, started.who, started.accepted.session_id) as watch:
         while True:
             coming = asyncio.ensure_future(anext(events))
             try:
@@ -189,7 +200,9 @@ async def _happenings(runtime: Runtime, started: Started) -> AsyncGenerator[Happ
                         for happening in _parked(started, telling.usage, approval):
                             yield happening
                         return
-                    await asyncio.wait({coming}, timeout=patience)
+                    await asyncio.wait({coming, watch}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                    if watch.done():
+                        await watch
                     if not coming.done():
                         yield Silence()
             finally:
@@ -217,12 +230,12 @@ def _parked(started: Started, usage: Usage, approval: str) -> list[Happening]:
     return [Said(-1, words), Ended("stop", usage)]
 
 
-async def _abort(started: Started) -> None:
+async def _abort(started: Started, reason: str) -> None:
     try:
         session = await db.read(find_session, started.user, session_id=str(started.accepted.session_id))
-        await db.write(request_abort, user=started.user, session=session, run_id=started.run_id, reason=CLIENT_LEFT)
+        await db.write(request_abort, user=started.user, session=session, run_id=started.run_id, reason=reason)
     except ClawError as error:
-        log.warning("a run whose client has left could not be stopped: %s", error.message, extra={"run": started.run_id})
+        log.warning("a run that nobody listens to any more could not be stopped: %s", error.message, extra={"run": started.run_id})
 
 
 def failure_of(ended: Ended) -> RunFailed | None:

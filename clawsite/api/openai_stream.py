@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest, StreamingHttpResponse
 from pydantic import ValidationError
 
-from clawsite.api.caller import caller
+from clawsite.api.caller import identified
 from clawsite.api.openai_errors import WrongMethod, first_fault
 from clawsite.api.openai_runs import Started, start
 from clawsite.api.openai_spoken import MOST_VALUES
@@ -25,9 +25,9 @@ async def started_by(request: HttpRequest, read: Callable[[Any], Wish]) -> tuple
     """The run that a request asks for, and its wish. Who sends it is known before anything of the body is read."""
     if request.method != "POST":
         raise WrongMethod("POST")
-    user = await caller(request, Scope.WRITE)
+    who = await identified(request, Scope.WRITE)
     wish = await understood(request, MESSAGES, lambda body: _wish_in(body, read))
-    return await start(request, user, wish), wish
+    return await start(request, who, wish), wish
 
 
 def _wish_in(body: bytes, read: Callable[[Any], Wish]) -> Wish:

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from clawsite.api.caller import caller
+from clawsite.api.caller import identified
+from clawsite.api.lasting import while_theirs
 from clawsite.gateway import runtime
 from clawsite.gateway.addressing import Id, IdempotencyKey, Key, address_of
 from clawsite.gateway.frames import complaint
@@ -70,13 +71,14 @@ async def invoke_tool(request: HttpRequest) -> JsonResponse:
     if request.method != "POST":
         return _error(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
     try:
-        user = await caller(request, Scope.WRITE)
+        who = await identified(request, Scope.WRITE)
         body = await understood(request, MOST_BYTES, _read)
         args = {**body.args, "action": body.action} if body.action else body.args
         run_id = body.idempotency_key or f"invoke-{uuid4().hex}"
         to = address_of(body.session_key, body.session_id, body.agent_id)
-        waits = (await runtime.running()).hub.run_waits
-        return _answer(await carry_out(Invocation(user, body.tool, args, run_id, to), waits, body.timeout_ms), run_id)
+        gateway = await runtime.running()
+        call = carry_out(Invocation(who.user, body.tool, args, run_id, to), gateway.hub.run_waits, body.timeout_ms)
+        return _answer(await while_theirs(gateway, who, call), run_id)
     except orjson.JSONDecodeError:
         return _error(400, "invalid_request", "the body is not JSON")
     except ClawError as error:

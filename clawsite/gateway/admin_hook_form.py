@@ -51,6 +51,9 @@ class HookForm(HookModelForm):
         help_text=gettext_lazy("The same as at the sender. It is never shown again; empty leaves the one there is"),
     )
 
+    # What the editor had before them: what somebody else has changed meanwhile is not overwritten unseen.
+    seen_version = forms.CharField(label="", required=False, widget=forms.HiddenInput)
+
     class Meta:
         model = Hook
         exclude = ["owner"]
@@ -59,12 +62,14 @@ class HookForm(HookModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.instance.pk:
-            self.initial["account"] = self.instance.owner.username
+            self.initial.update(account=self.instance.owner.username, seen_version=self.instance.seen)
         else:
             self.initial.setdefault("make_token", True)
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
+        if self.instance.pk and given.get("seen_version") != self.instance.seen:
+            raise ValidationError(rows.changed_meanwhile())
         name = given.get("account", "").strip()
         owner = User.objects.filter(username=name).first() if name else rows.default_owner()
         if owner is None:

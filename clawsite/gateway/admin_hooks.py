@@ -1,4 +1,4 @@
-"""Webhooks and the log of deliveries for operators. All writing goes through gateway.hooks; tokens are shown once."""
+"""Webhooks for operators. All writing goes through gateway.hooks; tokens are shown once."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -24,9 +24,9 @@ from clawsite.gateway.hooks.wishes import RunWish
 from clawsite.gateway.models import Hook, HookDelivery
 from clawsite.infra import acting, audit
 from clawsite.infra.admin_actions import Outlook, confirmed
-from clawsite.infra.admin_base import Around, ClawAdmin, Page, ReadOnlyAdmin
+from clawsite.infra.admin_base import Around, ClawAdmin, Page
 from clawsite.infra.admin_display import link_column
-from clawsite.infra.errors import ClawError
+from clawsite.infra.errors import ClawError, Conflict
 
 EXAMPLE = """curl -X POST {address} -H 'Authorization: Bearer {secret}' -H 'Content-Type: application/json' -d '{body}'"""
 BY_HAND = "admin"  # the address of a delivery that somebody tried here
@@ -68,7 +68,7 @@ class HookAdmin(ClawAdmin):
     date_hierarchy = "created_at"
     actions = ["switch_on", "switch_off"]
     fieldsets = [
-        (None, {"fields": [("slug", "name"), "enabled", ("action", "agent"), "account", "agreed_at"]}),
+        (None, {"fields": [("slug", "name"), "enabled", ("action", "agent"), "account", "agreed_at", "seen_version"]}),
         (
             gettext_lazy("Who may send"),
             {
@@ -132,10 +132,20 @@ class HookAdmin(ClawAdmin):
         described = {**first[1], "description": format_html("{} {}", _("Begin with:"), offered)}
         return [(first[0], described), *others]
 
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return super().changeform_view(request, *args, **kwargs)
+        except Conflict:  # changed between the form's own look and the save: it looks again, and says it
+            return super().changeform_view(request, *args, **kwargs)
+
     def save_model(self, request: HttpRequest, obj: Hook, form: Any, change: bool) -> None:
         given = form.cleaned_data
         request.issued_secret = rows.save_hook(  # type: ignore[attr-defined]  # for the one answer that shows it
-            obj, by=_editor(request), secret=given["secret"], makes_token=given["make_token"]
+            obj,
+            by=_editor(request),
+            seen=given["seen_version"],
+            secret=given["secret"],
+            makes_token=given["make_token"],
         )
         if not obj.is_agreed:
             told = _("Nobody is answered there until %s agrees: on their account page, under “Webhooks”.") % obj.owner
@@ -194,7 +204,7 @@ class HookAdmin(ClawAdmin):
         return [trying, *super().get_urls()]
 
     def try_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """What the agent would be told of a delivery, and a real one at the press of a button."""
+        """What the agent would be told of a delivery, and a real one at the press of a button; not in another person's sessions."""
         if not self.has_change_permission(request):  # first: who may not is not told which there are
             raise PermissionDenied
         hook = Hook.objects.select_related("owner").filter(pk=pk).first()
@@ -205,6 +215,7 @@ class HookAdmin(ClawAdmin):
             **self.admin_site.each_context(request),
             "title": _("Try %s") % hook,
             "hook": hook,
+            "may_deliver": hook.owner.is_service or hook.owner == request.user,
             "form": form,
             "opts": self.opts,
         }
@@ -213,7 +224,7 @@ class HookAdmin(ClawAdmin):
             try:
                 wish = deliver.wish_for(hook, came)
                 context |= {"told": wish.prompt if isinstance(wish, RunWish) else wish.text, "wish": wish}
-                if "deliver" in request.POST:
+                if "deliver" in request.POST and context["may_deliver"]:
                     return self._delivered(request, hook, came, wish)
             except ClawError as refused:
                 context["refused"] = refused.message
@@ -227,34 +238,3 @@ class HookAdmin(ClawAdmin):
         )
         self.message_user(request, _("It was delivered; the log shows it first."), messages.SUCCESS)
         return redirect(reverse("admin:gateway_hookdelivery_changelist"))
-
-
-@admin.register(HookDelivery)
-class HookDeliveryAdmin(ReadOnlyAdmin):
-    when_empty = gettext_lazy(
-        "What is sent to a webhook is listed here, also what was refused and why. The page of a webhook can send a sample."
-    )
-    list_display = [
-        "received_at",
-        "path",
-        "outcome",
-        "status_code",
-        "address",
-        "size",
-        link_column("run", gettext_lazy("run")),
-        "error",
-    ]
-    list_filter = ["outcome", "status_code", "path", "received_at"]
-    search_fields = ["path", "address", "delivery_id", "body_digest", "run__run_id"]
-    list_select_related = ["run", "hook"]
-    date_hierarchy = "received_at"
-    ordering = ["-received_at"]
-    fieldsets = [
-        (None, {"fields": [("received_at", "hook", "address"), ("outcome", "status_code", "error"), "run"]}),
-        (gettext_lazy("What came"), {"fields": [("size", "delivery_id"), "body_digest", "signature_digest", "body"]}),
-        (gettext_lazy("Its result"), {"fields": [("name", "wake_mode", "report_due")]}),
-    ]
-
-    def around(self, row: HookDelivery) -> Iterable[Around | Page]:
-        if row.run_id:
-            yield Page(_("The run"), "run", row.run_id)

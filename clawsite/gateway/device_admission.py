@@ -13,9 +13,9 @@ from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import USED_AT_MOST_EVERY
 from clawsite.gateway.admission import Knock, Known, by_credential, sent_secret, slow_down, with_sessions
 from clawsite.gateway.authority import Credential, Role, Standing
-from clawsite.gateway.devices import pairing, tokens
+from clawsite.gateway.devices import arrivals, tokens
+from clawsite.gateway.devices.arrivals import Candidate
 from clawsite.gateway.devices.identity import BadProof, Circumstances, Proof, Signed, verify
-from clawsite.gateway.devices.pairing import Candidate
 from clawsite.gateway.frames import ConnectParams, DeviceProof
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.gateway.refusals import bad_device, not_paired, unauthorized
@@ -97,8 +97,8 @@ async def _with_account(known: Known, candidate: Candidate, stale: str) -> Known
     has_token = token is not None and bool(token.digest)
     if device is None or not has_token or not device.is_operator or not wanted <= set(device.scopes):
         anew = bool(stale) and token is None
-        welcomed: tuple[Device, str | None] = await db.write(
-            pairing.welcome,
+        welcomed: tuple[Device, str | None] | None = await db.write(
+            arrivals.welcome,
             candidate,
             known.standing.user,
             held,
@@ -106,6 +106,8 @@ async def _with_account(known: Known, candidate: Candidate, stale: str) -> Known
             anew=anew,
             key=f"device {candidate.fingerprint}",
         )
+        if welcomed is None:  # revoked since it was looked at
+            await _refuse(candidate, known, None, Reason.NOT_PAIRED)
         device, secret = welcomed
     return replace(
         known,
@@ -187,7 +189,7 @@ def _known_by(token: DeviceToken, candidate: Candidate) -> Known:
 async def _alone(candidate: Candidate) -> Known:
     """Enough to fetch the token that an approval has prepared, and otherwise to ask for an approval."""
     if await db.read(_is_awaited, candidate):
-        fetched = await db.write(pairing.collect, candidate, key=f"device {candidate.fingerprint}")
+        fetched = await db.write(arrivals.collect, candidate, key=f"device {candidate.fingerprint}")
         if fetched:
             token, secret = fetched
             known = await db.read(_known_by, token, candidate)
@@ -197,14 +199,19 @@ async def _alone(candidate: Candidate) -> Known:
 
 def _is_awaited(candidate: Candidate) -> bool:
     throttle.check(candidate.address)
-    return pairing.prepared_for(candidate).exists()
+    return arrivals.prepared_for(candidate).exists()
 
 
 async def _node(known: Known, candidate: Candidate, device: Device, token: DeviceToken | None) -> Known:
     """An approved node: its token if it has none, and what it declares now."""
     secret = None
-    if token is None or not token.digest or device.declared != pairing.declared_by(candidate.facts):
-        secret = await db.write(pairing.node_is_here, device.pk, candidate, key=f"device {candidate.fingerprint}")
+    if token is None or not token.digest or device.declared != arrivals.declared_by(candidate.facts):
+        here: tuple[Device, str | None] | None = await db.write(
+            arrivals.node_is_here, device.pk, candidate, key=f"device {candidate.fingerprint}"
+        )
+        if here is None:  # put out since it was looked at
+            await _refuse(candidate, known, None, Reason.NOT_PAIRED)
+        device, secret = here
     credential = replace(known.credential, device=device.pk, role="node")
     standing = replace(known.standing, scopes=frozenset())
     return Known(credential, standing, unnoted=_is_unnoted(device), fingerprint=candidate.fingerprint, device_token=secret)
@@ -213,7 +220,7 @@ async def _node(known: Known, candidate: Candidate, device: Device, token: Devic
 async def _refuse(candidate: Candidate, known: Known | None, device: Device | None, reason: Reason) -> NoReturn:
     """Store the request and say that it waits. What was approved is told only to who came with the account's credential."""
     account = known.standing.user if known else None
-    request = await db.write(pairing.ask, candidate, account, reason.value, key=f"device {candidate.fingerprint}")
+    request = await db.write(arrivals.ask, candidate, account, reason.value, key=f"device {candidate.fingerprint}")
     details: dict[str, Any] = {
         "reason": reason.value,
         "requestId": str(request.pk),

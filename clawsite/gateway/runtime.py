@@ -57,6 +57,7 @@ class Runtime:
         self.metrics_name = metrics.process_name("web")
         self.run_feeds = RunFeeds()
         self.approval_waits: Waits[str] = Waits()
+        self.changes: Waits[int | str] = Waits()  # of accounts and of who sees a session, by their ids: for answers that last
         self.nodes = NodeDesk(self.spawn)
         self.rates = Rates()
         self.versions = Versions()
@@ -149,11 +150,13 @@ class Runtime:
                 self.run_feeds.hear(message["events"])
                 self.hub.hear_events(message)
             case "session" if message["change"] == "members":
+                self.changes.tell(message["session"])
                 self.spawn(self.hub.hear_members(message))
             case "session":
                 self.hub.hear_session(message)
             case "account":
                 self._doubt(message["user"])
+                self.changes.tell(message["user"])
             case "presence":
                 self.presence.hear(message)
             case "approval":

@@ -20,14 +20,16 @@ class Waits(Generic[K]):
             waiting.set()
 
     @contextmanager
-    def of(self, key: K) -> Iterator[asyncio.Event]:
-        """Set when there may be news."""
+    def of(self, *keys: K) -> Iterator[asyncio.Event]:
+        """Set when there may be news about one of these."""
         news = asyncio.Event()
-        self._waiting.setdefault(key, set()).add(news)
+        for key in keys:
+            self._waiting.setdefault(key, set()).add(news)
         try:
             yield news
         finally:
-            waiting = self._waiting[key]
-            waiting.discard(news)
-            if not waiting:
-                del self._waiting[key]
+            for key in keys:
+                waiting = self._waiting[key]
+                waiting.discard(news)
+                if not waiting:
+                    del self._waiting[key]

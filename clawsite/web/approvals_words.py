@@ -52,6 +52,7 @@ REASONS: dict[str, Words] = {
     "the run was stopped (session-delete)": gettext_lazy("the conversation was deleted"),
     LOST_THE_RIGHT: gettext_lazy("who approved it may not approve it any more"),
     TOO_FEW: gettext_lazy("by now the rules want two people to agree"),
+    "the run was stopped (share-ended)": gettext_lazy("whoever asked for it may not write there any more"),
 }
 TONE = {"approved": "good", "used": "good", "denied": "bad", "expired": "warn", "void": "", "pending": "busy"}
 ACCESS: dict[str, Words] = {

@@ -43,6 +43,7 @@ REASONS = {
     "withdrawn": gettext_lazy("its message was taken back"),
     "session-reset": gettext_lazy("the conversation was started anew"),
     "session-delete": gettext_lazy("the conversation was deleted"),
+    "share-ended": gettext_lazy("its user may not write there any more"),
     "nothing_to_compact": gettext_lazy("there was nothing to summarise"),
     "frozen": gettext_lazy("an operator stopped it until further notice"),
     "approval": gettext_lazy("somebody has to allow a command"),

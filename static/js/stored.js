@@ -9,7 +9,7 @@ import { verdictOf } from "./tool_card.js";
 import { fill } from "./words.js";
 
 const WITHOUT_MODEL = ["injected", "invoked"]; // whole answers that no model gave: words put in, and a person's own call of a tool
-const STOPPED = ["rpc", "stop", "session-reset", "session-delete"]; // why a run was aborted; any other reason is a failure
+const STOPPED = ["rpc", "stop", "session-reset", "session-delete", "share-ended"]; // why a run was aborted; any other reason is a failure
 
 export function addStored(transcript, message) {
   if (message.command) return commandEnded(transcript, message);

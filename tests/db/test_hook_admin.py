@@ -1,8 +1,11 @@
 """Webhooks in the admin: made, tried, given new secrets and switched off there, and nothing secret is shown twice."""
 
+import threading
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -52,6 +55,11 @@ def form(**given: Any) -> dict[str, Any]:
     return {**empty, **usual, **given}
 
 
+def seen() -> str:
+    """What the form of the only webhook has when it is opened now."""
+    return Hook.objects.get().seen
+
+
 def words(answer: Any) -> str:
     return answer.content.decode()
 
@@ -75,9 +83,9 @@ def test_a_webhook_is_made_and_its_token_shown_once(client, olga):
 def test_a_new_token_replaces_the_old_one_and_a_plain_save_does_not(client, olga):
     made = make_hook(olga)
     address = reverse(CHANGE, args=[made.hook.pk])
-    assert client.post(address, form(name="Other")).status_code == 302
+    assert client.post(address, form(name="Other", seen_version=seen())).status_code == 302
     assert Hook.objects.get().token_digest == made.hook.token_digest
-    token = client.post(address, form(make_token="on")).context["secret"]
+    token = client.post(address, form(make_token="on", seen_version=seen())).context["secret"]
     assert Hook.objects.get().token_digest == rows.digest_of(token) != made.hook.token_digest
 
 
@@ -87,11 +95,46 @@ def test_the_secret_of_a_signature_is_kept_and_never_shown(client, olga, user):
     hook = Hook.objects.get()
     assert (rows.secret_of(hook), hook.owner) == (SECRET, user)
     address = reverse(CHANGE, args=[hook.pk])
-    assert client.post(address, {**given, "secret": ""}).status_code == 302
+    assert client.post(address, {**given, "secret": "", "seen_version": seen()}).status_code == 302
     assert rows.secret_of(Hook.objects.get()) == SECRET
     page = words(client.get(address))
     assert SECRET not in page
     assert hook.sealed_secret not in page
+
+
+def test_a_form_that_was_opened_before_a_change_does_not_undo_it(client, olga):
+    made = make_hook(olga)
+    address = reverse(CHANGE, args=[made.hook.pk])
+    opened = client.get(address).context["adminform"].form["seen_version"].value()
+    rows.switch(made.hook, by=olga, enabled=False)  # its token has leaked
+    for stale in (opened, ""):
+        answer = client.post(address, form(name="Other", enabled="on", seen_version=stale))
+        assert "Somebody else has changed this webhook since you opened it." in words(answer)
+        assert (Hook.objects.get().enabled, Hook.objects.get().name) == (False, "News")
+    assert client.post(address, form(name="Other", seen_version=seen())).status_code == 302
+
+
+def test_a_change_between_the_forms_look_and_the_save_is_said_too(client, olga, monkeypatch):
+    made, save = make_hook(olga), rows.save_hook
+
+    def switch_off() -> None:
+        try:
+            rows.switch(made.hook, by=olga, enabled=False)
+        finally:
+            connection.close()
+
+    def meanwhile(hook: Hook, **how: Any) -> str:
+        if connection.vendor == "postgresql":  # SQLite has one writer at a time, and that is the form
+            thread = threading.Thread(target=switch_off)
+            thread.start()
+            thread.join(20)
+        return save(hook, **how)
+
+    monkeypatch.setattr(rows, "save_hook", meanwhile)
+    answer = client.post(reverse(CHANGE, args=[made.hook.pk]), form(name="Other", seen_version=seen()))
+    if connection.vendor == "postgresql":
+        assert "Somebody else has changed this webhook" in words(answer)
+        assert (Hook.objects.get().enabled, Hook.objects.get().name) == (False, "News")
 
 
 @pytest.mark.parametrize(
@@ -152,6 +195,19 @@ def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):
     rows.switch(made.hook, by=olga, enabled=False)
     assert client.post(reverse(TRY, args=[made.hook.pk]), sent).status_code == 200
     assert Run.objects.count() == 1
+
+
+def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(client, olga, user):
+    olga.groups.add(Group.objects.get(name="User"))  # may chat herself, so that a webhook may be hers
+    sent = {"body": '{"a": 1}', "headers": "", "deliver": "yes"}
+    theirs, mine = make_hook(olga, owner=user), make_hook(olga, "mine", owner=olga)
+    answer = client.post(reverse(TRY, args=[theirs.hook.pk]), sent)
+    assert (answer.status_code, bool(answer.context["told"])) == (200, True), "it is shown, and nothing else"
+    assert f"It acts for {user}" in words(answer)
+    assert not Run.objects.exists()
+    assert not HookDelivery.objects.exists()
+    assert client.post(reverse(TRY, args=[mine.hook.pk]), sent).status_code == 302
+    assert Run.objects.get().owner == olga
 
 
 def test_several_are_switched_off_after_a_second_click(client, olga):

@@ -131,7 +131,8 @@ def test_a_stale_form_does_not_bring_a_yes_back_that_was_taken(olga, user):
     made = make_hook(olga, owner=user)
     stale = Hook.objects.get(pk=made.hook.pk)
     consent.refuse(made.hook.pk, by=user)
-    rows.save_hook(stale, by=olga)
+    with pytest.raises(Conflict):
+        rows.save_hook(stale, by=olga)
     assert not Hook.objects.get(pk=made.hook.pk).is_agreed
 
 

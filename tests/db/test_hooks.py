@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -12,7 +13,7 @@ from clawsite.gateway.hooks import deliver, log, reports, rows
 from clawsite.gateway.hooks.deliver import NotProven
 from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
 from clawsite.infra import clock
-from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, QueueFull, TooManyAttempts, Unavailable
+from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound, QueueFull, TooManyAttempts, Unavailable
 from clawsite.infra.models import AuditEntry
 from sessions_app import queue
 from sessions_app.models import Run, Session, SystemEvent, TranscriptEntry
@@ -158,7 +159,27 @@ def test_twenty_failures_a_minute_and_the_address_waits(news, path):
     log.refuse_guessers("203.0.113.8")
     HookDelivery.objects.update(received_at=clock.now() - dt.timedelta(seconds=61))
     assert news.send(BODY).run
-    assert AuditEntry.objects.filter(action="hook.refused").latest("pk").details["address"] == "203.0.113.7"
+
+
+def test_strangers_write_in_the_audit_log_only_about_webhooks_that_exist(news):
+    entries = AuditEntry.objects.filter(action="hook.refused")
+    before = entries.count()
+    log.refused(deliver.find_hook("guessed"), news.came(BODY), status=401, words="there is no such webhook")
+    assert (entries.count(), HookDelivery.objects.get().path) == (before, "guessed"), "the log of deliveries says it"
+    log.refused(news.hook, news.came(BODY), status=401, words="wrong")
+    assert (entries.count(), entries.latest("pk").details["address"]) == (before + 1, "203.0.113.7")
+
+
+def test_strangers_at_many_addresses_do_not_fill_the_logs_and_keep_nobody_out(news, monkeypatch):
+    monkeypatch.setattr(log, "MOST_FAILURES_OF_ALL", 3)
+    before = AuditEntry.objects.count()
+    for number in range(5):
+        came = replace(news.came(BODY), address=f"198.51.100.{number}")
+        log.refused(news.hook, came, status=401, words="wrong")
+    assert (HookDelivery.objects.count(), AuditEntry.objects.count()) == (3, before + 3)
+    assert news.send(BODY).run
+    log.refused(news.hook, news.came(BODY), status=400, words="not JSON")
+    assert HookDelivery.objects.filter(outcome="refused").exists(), "what came with the right proof is noted in any case"
 
 
 def test_nothing_can_be_proven_to_a_webhook_that_is_off_unguarded_or_unknown(news, operator):
@@ -396,6 +417,20 @@ def test_what_nobody_may_do(news, operator, user, person):
         with pytest.raises(Forbidden):
             rows.delete_hook(news.hook, by=somebody)
     assert Hook.objects.get().enabled
+
+
+def test_a_save_that_is_based_on_an_old_look_is_refused(operator):
+    made = make_hook(operator)
+    stale = Hook.objects.get()
+    new = rows.save_hook(Hook.objects.get(), by=operator, makes_token=True)
+    with pytest.raises(Conflict):
+        rows.save_hook(stale, by=operator)
+    rows.save_hook(stale, by=operator, seen=Hook.objects.get().seen)
+    assert Hook.objects.get().token_digest == rows.digest_of(new) != made.hook.token_digest, "the secrets are those of the row"
+    rows.delete_hook(Hook.objects.get(), by=operator)
+    with pytest.raises(NotFound):
+        rows.save_hook(stale, by=operator)
+    assert not Hook.objects.exists()
 
 
 @pytest.mark.parametrize(

@@ -59,13 +59,17 @@ def hand_out(token: DeviceToken) -> str | None:
 
 @transaction.atomic
 def rotate(device: Device, role: str, scopes: frozenset[str] | None, *, by: User, access_token: int | None = None) -> DeviceToken:
-    """End the token and prepare another, with the same scopes or with fewer. One that came by an access token stays bound to one.
+    """End the token and prepare another, with the same scopes or with fewer, and no more has the device from now on.
+
+    One that came by an access token stays bound to one.
 
     The caller says so by `announce` afterwards: a device that rotates its own token must first hear the new one.
     """
     before = _found(device, role)
     kept = [scope for scope in before.scopes if scopes is None or scope in scopes]
     after = prepare(device, role, kept, made_with=access_token or before.made_with_id)
+    if role == "operator":
+        Device.objects.filter(pk=device.pk).update(scopes=sorted(kept))
     audit.record(
         "device_token.rotated", actor=acting.account(by), subject=about(device), owner=device.owner_id, role=role, scopes=kept
     )
@@ -74,18 +78,22 @@ def rotate(device: Device, role: str, scopes: frozenset[str] | None, *, by: User
 
 @transaction.atomic
 def revoke(device: Device, role: str, *, by: User) -> DeviceToken:
-    """End the token for good. The device stays known, and gets another only with its owner's credential or a new approval."""
+    """End the token and its scopes. The device stays known, and gets another only with its owner's credential or a new approval."""
     token = _found(device, role)
     token.revoked_at = timezone.now()
     token.save(update_fields=["revoked_at"])
+    if role == "operator":
+        Device.objects.filter(pk=device.pk).update(scopes=[], asked_scopes=[])
     audit.record("device_token.revoked", actor=acting.account(by), subject=about(device), owner=device.owner_id, role=role)
     announce.account_changed(device.owner_id)
     return token
 
 
 def _found(device: Device, role: str) -> DeviceToken:
+    """The living token. Nobody widens the device or prepares another until the transaction ends."""
     if role not in ("operator", "node"):
         raise InvalidRequest(f"there is no role {role!r}; there are operator and node")
+    Device.objects.select_for_update().get(pk=device.pk)
     token = living(device, role)
     if token is None:
         raise NotFound(f"the device has no token for the role {role}")

@@ -36,8 +36,8 @@ def agree(pk: int, *, by: User, seen: dt.datetime | None) -> Hook:
 def refuse(pk: int, *, by: User) -> Hook:
     """Say no, or take a yes back: from the next delivery on nobody is answered. Runs that were started go on."""
     hook = _own(pk, by)
-    hook.agreed_at, hook.enabled = None, False
-    hook.save(update_fields=["agreed_at", "enabled"])
+    hook.agreed_at, hook.enabled, hook.updated_at = None, False, clock.now()  # a form that is open elsewhere is out of date
+    hook.save(update_fields=["agreed_at", "enabled", "updated_at"])
     record(hook, by, "refused", fields=["enabled"], enabled=False)
     return hook
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from clawsite.gateway.models import Hook, HookDelivery
 from clawsite.infra import audit, clock
@@ -19,7 +20,8 @@ from clawsite.infra.errors import TooManyAttempts
 from clawsite.infra.text import storable
 
 KEPT_BYTES = 16_384  # of a body, where the webhook says that bodies are kept
-MOST_FAILURES = 20
+MOST_FAILURES = 20  # of one address
+MOST_FAILURES_OF_ALL = 100  # that are written down, from however many addresses
 FAILURES_SECONDS = 60
 LONGEST_ERROR = 500
 STEP = 500  # rows deleted in one transaction
@@ -41,20 +43,22 @@ class Came:
 
 
 def actor(hook: Hook) -> Actor:
-    """As the audit log names it: nobody of ours. A path that a stranger has made up is no name."""
-    return Actor("service", "", f"hook:{hook.slug}" if hook.pk else "hook")
+    """As the audit log names it: nobody of ours."""
+    return Actor("service", "", f"hook:{hook.slug}")
 
 
 def refuse_guessers(address: str) -> None:
     """TooManyAttempts for an address that has just failed to prove itself twenty times. Reads only."""
     since = clock.now() - dt.timedelta(seconds=FAILURES_SECONDS)
-    unproven = HookDelivery.objects.filter(
-        outcome=HookDelivery.Outcome.UNAUTHORIZED, address=address, received_at__gte=since
-    ).order_by("-received_at")
+    unproven = _unproven(since).filter(address=address).order_by("-received_at")
     latest = list(unproven.values_list("received_at", flat=True)[:MOST_FAILURES])
     if len(latest) == MOST_FAILURES:
         wait = (latest[-1] - since).total_seconds()
         raise TooManyAttempts("too many failed attempts; try again later", retryable=True, retry_after_ms=int(wait * 1000) + 1000)
+
+
+def _unproven(since: dt.datetime) -> QuerySet[HookDelivery]:
+    return HookDelivery.objects.filter(outcome=HookDelivery.Outcome.UNAUTHORIZED, received_at__gte=since)
 
 
 def new_row(hook: Hook, came: Came, outcome: HookDelivery.Outcome, status: int, **more: Any) -> HookDelivery:
@@ -78,14 +82,23 @@ def new_row(hook: Hook, came: Came, outcome: HookDelivery.Outcome, status: int, 
 
 @transaction.atomic
 def refused(hook: Hook, came: Came, *, status: int, words: str) -> None:
-    """Note what was not taken, and why. After twenty a minute an address is not even looked at, so it cannot fill the log."""
+    """Note what was not taken, and why.
+
+    Strangers cannot fill the logs: after twenty a minute an address is not even looked at, of all together no more than a hundred a
+    minute are noted, and the audit log, which keeps everything, has only what was meant for a webhook that exists.
+    """
     outcome = HookDelivery.Outcome.UNAUTHORIZED if status == 401 else HookDelivery.Outcome.REFUSED
+    since = clock.now() - dt.timedelta(seconds=FAILURES_SECONDS)
+    if outcome == HookDelivery.Outcome.UNAUTHORIZED and _unproven(since)[:MOST_FAILURES_OF_ALL].count() == MOST_FAILURES_OF_ALL:
+        return
     row = new_row(hook, came, outcome, status, error=storable(words)[:LONGEST_ERROR])
     row.save(force_insert=True)
+    if hook.pk is None:
+        return
     audit.record(
         "hook.refused",
         actor=actor(hook),
-        subject=("hook", hook.pk or ""),
+        subject=("hook", hook.pk),
         path=hook.slug,
         delivery=row.pk,
         status=status,

@@ -23,7 +23,7 @@ from clawsite.gateway.hooks.templates import LONGEST_TEMPLATE, TemplateError, ch
 from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
 from clawsite.gateway.models.hook import GENERAL
 from clawsite.infra import acting, audit
-from clawsite.infra.errors import ClawError, Forbidden, InvalidRequest, Unavailable
+from clawsite.infra.errors import ClawError, Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
 from clawsite.infra.sealed import seal, unseal
 from clawsite.routing.directives import thinking_level
 
@@ -37,6 +37,7 @@ SETTINGS = (
     "message_template", "session_key_template", "allow_request_session_key", "model", "thinking", "timeout_seconds", "deliver",
     "wake_mode", "allow_unsafe", "keep_bodies",
 )  # fmt: skip
+KEPT = ("token_digest", "token_made_at", "sealed_secret", "agreed_at")  # what no form brings
 
 
 def default_owner() -> User:
@@ -95,15 +96,19 @@ def checked(hook: Hook, *, secret: str = "", makes_token: bool = False) -> dict[
 
 
 @transaction.atomic
-def save_hook(hook: Hook, *, by: User, secret: str = "", makes_token: bool = False) -> str:
-    """Store the webhook; -> its new token, once, if one was to be made. New secrets count at once, the old ones no more."""
+def save_hook(hook: Hook, *, by: User, seen: str = "", secret: str = "", makes_token: bool = False) -> str:
+    """Store the webhook; -> its new token, once, if one was to be made. New secrets count at once, the old ones no more.
+
+    Only if nobody has changed it since `seen`, the version that its editor looked at; without it, since `hook` was read.
+    """
     _may(by, "change_hook" if hook.pk else "add_hook")
-    row = Hook.objects.select_for_update().filter(pk=hook.pk)
-    before: dict[str, Any] = row.values(*SETTINGS, "agreed_at").first() or {}
+    before = _unchanged(hook.pk, seen or hook.seen) if hook.pk else None
+    for name in KEPT if before else ():
+        setattr(hook, name, getattr(before, name))
     if faults := checked(hook, secret=secret, makes_token=makes_token):
         field, words = next(iter(faults.items()))
         raise InvalidRequest(f"{field}: {words}")
-    changed = [name for name in SETTINGS if before.get(name) != getattr(hook, name)]
+    changed = [name for name in SETTINGS if getattr(before, name, None) != getattr(hook, name)]
     if secret:
         if hook.pk and _is_another(secret, hook):
             _forget_signatures(hook)
@@ -117,11 +122,25 @@ def save_hook(hook: Hook, *, by: User, secret: str = "", makes_token: bool = Fal
     hook.updated_at = timezone.now()
     if by == hook.owner:
         hook.agreed_at = hook.updated_at
-    else:  # a yes is to what its giver has seen; only switching it off and on changes nothing of that
-        hook.agreed_at = before.get("agreed_at") if set(changed) <= {"enabled"} else None
+    elif not set(changed) <= {"enabled"}:  # a yes is to what its giver has seen; switching off and on changes nothing of that
+        hook.agreed_at = None
     hook.save()
     record(hook, by, "changed" if before else "made", fields=changed, enabled=hook.enabled, believed=hook.allow_unsafe)
     return token
+
+
+def _unchanged(pk: int, seen: str) -> Hook:
+    """The row, locked, if it is still the version that somebody looked at."""
+    row = Hook.objects.select_for_update().filter(pk=pk).first()
+    if row is None:
+        raise NotFound(_("the webhook was deleted meanwhile"))
+    if row.seen != seen:
+        raise Conflict(changed_meanwhile())
+    return row
+
+
+def changed_meanwhile() -> str:
+    return _("Somebody else has changed this webhook since you opened it. Open it again to see what it says now.")
 
 
 def _is_another(secret: str, hook: Hook) -> bool:

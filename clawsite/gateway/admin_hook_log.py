@@ -1,0 +1,42 @@
+"""The log of deliveries for operators: read, never changed."""
+
+from collections.abc import Iterable
+
+from django.contrib import admin
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from clawsite.gateway.models import HookDelivery
+from clawsite.infra.admin_base import Around, Page, ReadOnlyAdmin
+from clawsite.infra.admin_display import link_column
+
+
+@admin.register(HookDelivery)
+class HookDeliveryAdmin(ReadOnlyAdmin):
+    when_empty = gettext_lazy(
+        "What is sent to a webhook is listed here, also what was refused and why. The page of a webhook can send a sample."
+    )
+    list_display = [
+        "received_at",
+        "path",
+        "outcome",
+        "status_code",
+        "address",
+        "size",
+        link_column("run", gettext_lazy("run")),
+        "error",
+    ]
+    list_filter = ["outcome", "status_code", "path", "received_at"]
+    search_fields = ["path", "address", "delivery_id", "body_digest", "run__run_id"]
+    list_select_related = ["run", "hook"]
+    date_hierarchy = "received_at"
+    ordering = ["-received_at"]
+    fieldsets = [
+        (None, {"fields": [("received_at", "hook", "address"), ("outcome", "status_code", "error"), "run"]}),
+        (gettext_lazy("What came"), {"fields": [("size", "delivery_id"), "body_digest", "signature_digest", "body"]}),
+        (gettext_lazy("Its result"), {"fields": [("name", "wake_mode", "report_due")]}),
+    ]
+
+    def around(self, row: HookDelivery) -> Iterable[Around | Page]:
+        if row.run_id:
+            yield Page(_("The run"), "run", row.run_id)

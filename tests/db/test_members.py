@@ -1,0 +1,89 @@
+"""A session that is no longer shared: what somebody began there ends, and its answers are theirs no more."""
+
+import threading
+
+import pytest
+from django.db import connection, transaction
+
+from clawsite.accounts.models import User
+from clawsite.infra.errors import NotFound
+from sessions_app import members, queue, runs, selectors
+from sessions_app.models import Run, Session
+from sessions_app.run_answers import own_run
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture
+def guest(person) -> User:
+    return person()
+
+
+@pytest.fixture
+def room(user: User, guest: User, session_of) -> Session:
+    """A session of `user` in which `guest` writes too."""
+    session = session_of(user)
+    members.share(user, session, guest.username, "writer")
+    return session
+
+
+def accept(user: User, session: Session, run_id: str) -> runs.Accepted:
+    return runs.accept_run(user=user, session=session, run_id=run_id, prompt="hello")
+
+
+def ends() -> dict[str, tuple[str, str]]:
+    return {run.run_id: (run.status, run.reason) for run in Run.objects.all()}
+
+
+@pytest.mark.parametrize("role", [None, "viewer"])
+def test_who_may_write_no_more_has_no_run_there_any_more(user, guest, room, role):
+    for person, run_id in ((guest, "theirs-1"), (user, "mine"), (guest, "theirs-2")):
+        accept(person, room, run_id)
+    with transaction.atomic():
+        (running,) = queue.claim("w1", 10).runs
+    members.share(user, room, guest.username, role)
+    assert ends() == {"theirs-1": ("running", ""), "mine": ("accepted", ""), "theirs-2": ("aborted", "share-ended")}
+    with transaction.atomic():
+        assert queue.renew([running]) == {running.pk: "share-ended"}
+
+
+def test_who_stays_a_writer_keeps_their_runs(user, guest, room):
+    accept(guest, room, "theirs")
+    members.share(user, room, guest.username, "writer")
+    assert ends() == {"theirs": ("accepted", "")}
+
+
+def test_a_run_that_begins_while_the_share_is_taken_back_is_stopped_too(user, guest, room, monkeypatch):
+    look = runs.may_write
+    taken = threading.Event()
+
+    def take_back() -> None:
+        try:
+            members.share(user, room, guest.username, None)
+            taken.set()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=take_back)
+
+    def look_and_dawdle(*who) -> None:
+        look(*who)
+        thread.start()
+        taken.wait(1)
+
+    monkeypatch.setattr(runs, "may_write", look_and_dawdle)
+    accept(guest, room, "theirs")
+    thread.join(20)
+    assert taken.is_set()
+    assert ends() == {"theirs": ("aborted", "share-ended")}
+
+
+def test_the_answers_of_a_session_go_to_nobody_with_whom_it_is_no_longer_shared(user, guest, room):
+    accept(guest, room, "theirs")
+    assert selectors.run_state(guest, "theirs").run_id == own_run(guest, "theirs").run_id == "theirs"
+    members.share(user, room, guest.username, None)
+    with pytest.raises(NotFound):
+        selectors.run_state(guest, "theirs")
+    with pytest.raises(NotFound):
+        own_run(guest, "theirs")
+    assert selectors.run_state(user, "theirs").status == "aborted"

@@ -1,0 +1,167 @@
+"""Rows of devices: what was taken from one does not come back when it knocks, and an approval gives what it shows."""
+
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from clawsite.accounts.groups import scopes_of
+from clawsite.accounts.models import User
+from clawsite.gateway.devices import arrivals, pairing, tokens
+from clawsite.gateway.devices.arrivals import Candidate
+from clawsite.gateway.models import Device, DeviceToken, PairingRequest
+from clawsite.infra.errors import NotFound, TooManyAttempts
+
+pytestmark = pytest.mark.usefixtures("database")
+
+READ, WRITE, ADMIN = "operator.read", "operator.write", "operator.admin"
+
+
+@pytest.fixture
+def olga(person) -> User:
+    return person("Operator", "User", name="olga")
+
+
+def candidate(*wanted: str, role: str = "operator", name: str = "phone", address: str = "203.0.113.9") -> Candidate:
+    facts: dict[str, Any] = {"displayName": name, **({"commands": ["lights.on"]} if role == "node" else {})}
+    return Candidate(name, "key", role, frozenset(wanted), address, facts)
+
+
+def approved(who: Candidate, by: User, account: User | None = None, **how: Any) -> Device:
+    request = arrivals.ask(who, account, "not-paired")
+    device = pairing.approve(str(request.pk), by=by, ceiling=scopes_of(by), **how).device
+    assert device is not None
+    return device
+
+
+# Revoked stays revoked
+
+
+def welcome(who: Candidate, olga: User) -> Any:
+    return arrivals.welcome(who, olga, scopes_of(olga))
+
+
+def node_is_here(who: Candidate, olga: User) -> Any:
+    return arrivals.node_is_here(Device.objects.get(fingerprint=who.fingerprint).pk, who)
+
+
+def collect(who: Candidate, olga: User) -> Any:
+    return arrivals.collect(who)
+
+
+COMES = [(welcome, "operator"), (node_is_here, "node"), (collect, "operator")]
+
+
+@pytest.mark.parametrize(("comes", "role"), COMES)
+def test_a_device_that_comes_while_it_is_revoked_stays_revoked(olga, monkeypatch, comes, role):
+    who = candidate(READ, role=role)
+    device = approved(who, olga)
+    revoked = threading.Event()
+
+    def revoke() -> None:
+        try:
+            pairing.remove(device, by=olga)
+            revoked.set()
+        finally:
+            connection.close()
+
+    thread, take = threading.Thread(target=revoke), arrivals.take_facts
+
+    def take_and_dawdle(*args: Any) -> None:
+        thread.start()
+        revoked.wait(1)
+        take(*args)
+
+    monkeypatch.setattr(arrivals, "take_facts", take_and_dawdle)
+    comes(who, olga)
+    thread.join(20)
+    assert revoked.is_set()
+    assert Device.objects.get().revoked_at is not None
+    assert not DeviceToken.objects.filter(revoked_at__isnull=True).exists()
+
+
+@pytest.mark.parametrize(("comes", "role"), COMES)
+def test_a_revoked_device_is_given_nothing(olga, comes, role):
+    who = candidate(READ, ADMIN, role=role)
+    pairing.remove(approved(who, olga), by=olga)
+    before = Device.objects.values().get()
+    assert comes(who, olga) is None
+    assert Device.objects.values().get() == before
+    assert not DeviceToken.objects.filter(revoked_at__isnull=True).exists()
+
+
+def test_who_is_no_node_any_more_is_given_nothing_as_one(olga):
+    who = candidate(role="node")
+    device = approved(who, olga)
+    Device.objects.update(is_operator=True)
+    device.refresh_from_db()
+    pairing.remove_node(device, by=olga)
+    assert node_is_here(who, olga) is None
+    assert not DeviceToken.objects.filter(revoked_at__isnull=True).exists()
+
+
+# What an approval gives
+
+
+def living_token() -> DeviceToken:
+    return DeviceToken.objects.get(revoked_at__isnull=True)
+
+
+def test_what_was_taken_from_a_device_does_not_come_back_with_a_smaller_wish(olga):
+    device = approved(candidate(READ, ADMIN), olga)
+    assert living_token().scopes == [ADMIN, READ]
+    tokens.revoke(device, "operator", by=olga)
+    assert Device.objects.get().scopes == []
+    device = approved(candidate(READ), olga)
+    assert living_token().scopes == device.scopes == [READ]
+
+
+def test_nor_with_a_credential_that_has_less(olga):
+    tokens.revoke(approved(candidate(READ, ADMIN), olga), "operator", by=olga)
+    device, _secret = arrivals.welcome(candidate(READ), olga, frozenset({READ}))
+    assert living_token().scopes == device.scopes == [READ]
+
+
+def test_a_token_with_fewer_scopes_leaves_no_more_to_the_device(olga):
+    tokens.rotate(approved(candidate(READ, WRITE, ADMIN), olga), "operator", frozenset({READ}), by=olga)
+    device = approved(candidate(WRITE), olga)
+    assert living_token().scopes == device.scopes == [READ, WRITE]
+
+
+def test_what_ended_with_an_access_token_does_not_come_back_unseen(olga):
+    from clawsite.accounts.tokens import issue_token
+
+    access = issue_token(olga, "laptop", scopes=[READ, ADMIN])[0]
+    approved(candidate(READ, ADMIN), olga, access_token=access.pk)
+    type(access).objects.update(revoked_at="2026-01-01T00:00:00Z")
+    device = approved(candidate(READ), olga)
+    assert living_token().scopes == device.scopes == [READ]
+
+
+def test_a_device_keeps_what_its_token_has_when_it_is_given_more(olga):
+    approved(candidate(READ, WRITE), olga)
+    device = approved(candidate(ADMIN), olga)
+    assert living_token().scopes == device.scopes == [ADMIN, READ, WRITE]
+
+
+def test_a_device_that_another_person_let_in_is_not_shown(olga, person):
+    from django.contrib.auth.models import Permission
+
+    pia = person(name="pia")
+    pia.user_permissions.add(Permission.objects.get(codename="pair_devices"))
+    request = arrivals.ask(candidate(READ), None, "not-paired")
+    pairing.approve(str(request.pk), by=olga, ceiling=scopes_of(olga))
+    with pytest.raises(NotFound):
+        pairing.approve(str(request.pk), by=pia, ceiling=scopes_of(pia))
+    assert pairing.approve(str(request.pk), by=olga, ceiling=scopes_of(olga)).device is not None, "the same again is fine"
+
+
+def test_strangers_at_the_door_leave_room_for_those_who_come_with_an_account(user, monkeypatch):
+    monkeypatch.setattr(arrivals, "MOST_PENDING", 2)
+    for number in range(2):
+        arrivals.ask(candidate(READ, name=f"stranger-{number}", address=f"203.0.113.{number}"), None, "not-paired")
+    with pytest.raises(TooManyAttempts):
+        arrivals.ask(candidate(READ, name="stranger", address="203.0.113.7"), None, "not-paired")
+    arrivals.ask(candidate(role="node", name="kitchen"), user, "not-paired")
+    assert PairingRequest.objects.pending().filter(account=user).count() == 1

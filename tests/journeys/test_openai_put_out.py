@@ -1,0 +1,139 @@
+"""What becomes of a long answer over HTTP whose caller may not have it any more. Over real sockets."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from django.db import transaction
+
+from clawsite.accounts.models import AccessToken, User
+from clawsite.accounts.tokens import issue_token, revoke_token
+from clawsite.gateway import limits
+from clawsite.infra import clock
+from sessions_app import events
+from sessions_app.members import share
+from sessions_app.models import Run, SessionMember
+from tests.command_runs import ask_first
+from tests.protocol.server import serving
+from tests.workshop import Workshop
+from tools_app.models import Approval
+
+HANGS = "[[tokens=9 hang_after=2]]"
+
+
+@pytest.fixture
+async def server(workshop: Workshop):
+    """The gateway in this process, beside the worker."""
+    async with serving() as address:
+        yield address
+
+
+class Asked:
+    """A program that has asked for something, with a token of its own."""
+
+    def __init__(self, server: str, user: User, path: str, body: dict[str, Any], **headers: str) -> None:
+        self.user = user
+        self.token, secret = issue_token(user, "test", ["operator.read", "operator.write"])
+        client = httpx.AsyncClient(base_url=f"http://{server}", headers={"Authorization": f"Bearer {secret}"}, timeout=60)
+        self.told = b""
+        self.status = 0
+        self._task = asyncio.create_task(self._ask(client, path, body, headers))
+
+    async def _ask(self, client: httpx.AsyncClient, path: str, body: dict[str, Any], headers: dict[str, str]) -> None:
+        async with client, client.stream("POST", path, json=body, headers=headers) as answer:
+            self.status = answer.status_code
+            async for some in answer.aiter_bytes():
+                self.told += some
+
+    async def ended(self) -> str:
+        async with asyncio.timeout(20):
+            await self._task
+        return self.told.decode()
+
+
+def chat(server: str, user: User, *, stream: bool = True, **headers: str) -> Asked:
+    body = {"model": "clawsite", "messages": [{"role": "user", "content": HANGS}], "stream": stream}
+    return Asked(server, user, "/v1/chat/completions", body, **headers)
+
+
+def revoked(asked: Asked) -> None:
+    revoke_token(asked.token)
+
+
+def switched_off(asked: Asked) -> None:
+    asked.user.is_active = False
+    asked.user.save()
+
+
+def unheard(asked: Asked) -> None:
+    AccessToken.objects.filter(pk=asked.token.pk).update(revoked_at=clock.now())
+
+
+@pytest.mark.parametrize("end", [revoked, switched_off, unheard])
+async def test_a_stream_ends_with_its_credential_and_its_run_with_the_stream(
+    workshop: Workshop, server, eventually, monkeypatch, end
+):
+    if end is unheard:  # the bus has lost it: what counts is the next look
+        monkeypatch.setattr(limits, "RECHECK_SECONDS", 0.2)
+    asked = chat(server, workshop.user)
+    await eventually(lambda: b"w0 " in asked.told)
+    end(asked)
+    told = await asked.ended()
+    assert "is no longer good" in told
+    assert '"code":"invalid_api_key"' in told
+    run = await workshop.ended(Run.objects.get(owner=workshop.user).pk)
+    assert (run.status, run.reason) == ("aborted", "credential-ended")
+
+
+async def test_so_does_a_response_and_an_answer_in_one_piece(workshop: Workshop, server, eventually):
+    whole = chat(server, workshop.user, stream=False)
+    await eventually(lambda: Run.objects.filter(status="running").exists())
+    revoked(whole)
+    assert (whole.status, "is no longer good" in await whole.ended(), whole.status) == (0, True, 401)
+    response = Asked(server, workshop.user, "/v1/responses", {"model": "clawsite", "input": HANGS, "stream": True})
+    await eventually(lambda: b"w0 " in response.told)
+    revoked(response)
+    assert "event: error" in (told := await response.ended())
+    assert "response.completed" not in told
+
+
+async def test_a_run_that_its_caller_may_fetch_later_goes_on(workshop: Workshop, server, eventually):
+    asked = chat(server, workshop.user, **{"Idempotency-Key": "mine"})
+    await eventually(lambda: b"w0 " in asked.told)
+    revoked(asked)
+    assert "is no longer good" in await asked.ended()
+    assert Run.objects.get(run_id="mine").status == "running"
+
+
+async def test_a_change_that_takes_nothing_ends_nothing(workshop: Workshop, server, eventually, person):
+    asked = chat(server, workshop.user)
+    await eventually(lambda: b"w0 " in asked.told)
+    other = issue_token(workshop.user, "other", ["operator.read"])[0]
+    revoke_token(other)
+    share(workshop.user, Run.objects.get(owner=workshop.user).session, person().username, "viewer")
+    await asyncio.sleep(0.5)
+    assert "error" not in asked.told.decode()
+    revoked(asked)
+    await asked.ended()
+
+
+async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(workshop: Workshop, server, eventually, person):
+    guest = person()
+    share(workshop.user, workshop.session, guest.username, "writer")
+    asked = chat(server, guest, **{"X-Clawsite-Session-Key": f"session:{workshop.session.pk}"})
+    await eventually(lambda: b"w0 " in asked.told)
+    SessionMember.objects.filter(user=guest).delete()  # and not by `share`, which also stops the run: either may be told first
+    with transaction.atomic():
+        events.session_changed(workshop.session, "members")
+    assert "is not shared with you any more" in await asked.ended()
+
+
+async def test_a_tool_call_by_hand_is_not_answered_to_a_credential_that_has_ended(workshop: Workshop, server, eventually):
+    ask_first()
+    body = {"tool": "exec", "args": {"command": "./nobody-knows-it"}, "sessionKey": workshop.session.key}
+    asked = Asked(server, workshop.user, "/tools/invoke", body)
+    await eventually(lambda: Approval.objects.filter(requester=workshop.user).exists())
+    revoked(asked)
+    assert (await asked.ended(), asked.status)[1] == 401
+    assert Run.objects.get(owner=workshop.user).status == "waiting"
