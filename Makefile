@@ -42,13 +42,14 @@ setup: .venv/.ready-run ## install what `claw` needs into .venv
 setup-dev: .venv/.ready-dev ## the same and the tools for tests and checks
 setup-bench: .venv/.ready-bench ## the same and the queues we compare with
 
+# worksteal: each of the two takes half of the files in a row, so that a running installation serves all tests of its file.
 test: setup-dev ## set up and run all tests, on SQLite and on PostgreSQL
-	$(PY) -m pytest -n 2 tests/unit tests/db tests/protocol tests/fuzz
-	$(PY) -m pytest -n 2 tests/web
-	$(PY) -m pytest -n 2 tests/journeys tests/faults
-	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 tests/db tests/protocol
-	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 tests/web -k "live or sharing"
-	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 tests/journeys tests/faults
+	$(PY) -m pytest -n 2 --dist worksteal tests/unit tests/db tests/protocol tests/fuzz
+	$(PY) -m pytest -n 2 --dist worksteal tests/web
+	$(PY) -m pytest -n 2 --dist worksteal tests/journeys tests/faults
+	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 --dist worksteal tests/db tests/protocol
+	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 --dist worksteal tests/web -k "live or sharing"
+	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 --dist worksteal tests/journeys tests/faults
 
 lint: setup-dev ## formatting, ruff, mypy, layers, templates, missing migrations
 	$(PY) -m ruff check .
