@@ -6,7 +6,7 @@ from django.test import Client
 
 from agents import admin_form
 from agents.models import Agent
-from clawsite.cli import checks
+from clawsite.cli import checks_stored
 from tools_app import policies
 from tools_app.models import PolicyVersion, ToolPolicy
 from tools_app.policy_tests import save_test
@@ -139,9 +139,9 @@ def test_code_database_and_anchor_are_not_for_agents_either(client, settings, tm
 
 def test_the_doctor_names_a_workspace_that_the_form_would_refuse_today(client, settings, tmp_path):
     assert send(client, MAIN, workspace=str(tmp_path)).status_code == 302
-    assert checks.check_workspaces(settings).level == "ok"
+    assert checks_stored.check_workspaces(settings).level == "ok"
     settings.BASE_DIR = tmp_path / "moved-here"
-    finding = checks.check_workspaces(settings)
+    finding = checks_stored.check_workspaces(settings)
     assert (finding.level, f"main has {tmp_path}: " in finding.text) == ("warn", True)
 
 

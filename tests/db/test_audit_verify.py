@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from clawsite.cli import checks
+from clawsite.cli import checks_stored
 from clawsite.infra import audit, audit_anchor, audit_chain, audit_verify, clock
 from clawsite.infra.audit_chain import GENESIS, link
 from clawsite.infra.audit_guard import ENTRY, HEAD, SEAL
@@ -335,20 +335,20 @@ def test_an_export_is_json_lines_with_the_place_in_the_chain_and_is_recorded(ids
 
 
 def test_doctor_looks_at_the_end_of_the_log(ids, settings, tmp_path, monkeypatch):
-    assert checks.check_audit(settings).level == "ok"
+    assert checks_stored.check_audit(settings).level == "ok"
     audit.record("sign_in.ok")
-    assert checks.check_audit(settings).level == "ok"
+    assert checks_stored.check_audit(settings).level == "ok"
     later = clock.now() + timedelta(seconds=90)
     with monkeypatch.context() as patched:
         patched.setattr(clock, "now", lambda: later)
-        waiting = checks.check_audit(settings)
+        waiting = checks_stored.check_audit(settings)
     assert (waiting.level, "1 entries wait" in waiting.text) == ("warn", True)
     settings.AUDIT_ANCHOR = str(tmp_path / "anchors.jsonl")
-    assert checks.check_audit(settings).level == "warn"  # it is not there
+    assert checks_stored.check_audit(settings).level == "warn"  # it is not there
     audit_anchor.append(tmp_path / "anchors.jsonl")
-    assert "1 anchors fit" in checks.check_audit(settings).text
+    assert "1 anchors fit" in checks_stored.check_audit(settings).text
     with audit_room.unguarded():
-        assert "no longer refuses" in checks.check_audit(settings).text
+        assert "no longer refuses" in checks_stored.check_audit(settings).text
     tamper(f"DELETE FROM {ENTRY} WHERE id = %s", [ids[5]])
-    gone = checks.check_audit(settings)
+    gone = checks_stored.check_audit(settings)
     assert (gone.level, gone.text) == ("fail", f"entry {ids[5]}, sealed at position 6, is missing")
