@@ -63,6 +63,7 @@ def furnish(owner: User, word: str) -> Belongings:
     token, _secret = tokens.issue_token(owner, f"{word} token", ["operator.read"])
     Client().force_login(owner)
     call = ToolCall.objects.get(run=approval.run, call_id=approval.call_id)
+    grant = Grant.objects.filter(owner=owner).latest("pk")
     names = {
         "session id": str(session.pk),
         "generation id": str(session.generation_id),
@@ -78,7 +79,8 @@ def furnish(owner: User, word: str) -> Belongings:
         "message id": TranscriptEntry.objects.filter(session=session, role="user").earliest("pk").message_id,
         "attachment id": str(file.pk),
         "approval id": str(approval.pk),
-        "grant number": Grant.objects.filter(owner=owner).latest("pk").pk,
+        "grant number": grant.pk,
+        "grant id": str(grant.pk),
         "command id": str(Command.objects.filter(session=session).latest("started_at").pk),
         "token number": token.pk,
         "browser number": BrowserSession.objects.filter(user=owner).latest("pk").pk,

@@ -84,7 +84,7 @@ OF_METHOD: dict[tuple[str, str], Ref | None] = {
     ("approval.get", "id"): APPROVAL,
     ("approval.resolve", "id"): APPROVAL,
     ("approval.history", "cursor"): APPROVAL,
-    ("exec.approval.grants.revoke", "grantId"): ref("grant number"),
+    ("exec.approval.grants.revoke", "grantId"): ref("grant id"),
     ("sessions.create", "parentSessionKey"): ref("shared key", "own key", "session id", fork=True),
     ("node.invoke.result", "id"): None,  # of what a node was asked; a node says who it is, and is believed for itself only
     ("node.invoke.result", "nodeId"): None,
