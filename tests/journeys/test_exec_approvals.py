@@ -288,10 +288,11 @@ def command_of_name(name: str) -> Command:
     return Command.objects.get(name=name)
 
 
-async def test_looking_and_killing_need_no_question(workshop: Workshop, approver):
+async def test_looking_and_killing_need_no_question(workshop: Workshop, approver, eventually):
     run_pk, question = await asked(workshop, wish(command="bash", background=True, pty=True))
     approvals.resolve(question.pk, by=approver, decision="allow-once")
     await workshop.ended(run_pk)
+    await eventually(lambda: command_of(run_pk).output_end)  # its prompt: before it, Ctrl-C would end it
     name = command_of(run_pk).name
     free = (
         {"action": "list"},
