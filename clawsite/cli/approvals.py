@@ -150,6 +150,7 @@ def describe(record: dict[str, Any]) -> list[str]:
         ("directory", request["cwd"] or ""),
         ("isolation", f"{('none', 'landlock', 'bubblewrap')[record['isolation']]}, {network}"),
         *(("program", f"{each['name']} = {each['realpath']}") for each in record["executables"]),
+        *(("runs script", f"{each['path']} {each['identity'][:12] or '(not there)'}") for each in record["scripts"]),
         *(("writes", path) for path in record["writes"]),
         *(("touches", what) for what in record["touches"]),
         *(("why asked", reason["words"]) for reason in record["reasons"]),

@@ -32,6 +32,15 @@ def check_worker(settings: ModuleType) -> Finding:
     )
 
 
+def check_stops(_settings: ModuleType) -> Finding:
+    from sessions_app import freezes
+
+    stops = [f"{f'{stop.scope} {stop.subject}'.strip()}, by {stop.by_name}: {stop.reason}" for stop in freezes.active()]
+    if stops:
+        return Finding("stops", "warn", f"stopped by people: {'; '.join(stops)}", "`claw panic --resume` lets it go on.")
+    return Finding("stops", "ok", "nothing is stopped")
+
+
 def check_model(_settings: ModuleType) -> Finding:
     from agents.models import MAIN
     from agents.providers.base import ProviderError
@@ -119,5 +128,5 @@ def check_audit(settings: ModuleType) -> Finding:
 
 
 WITH_DATABASE: list[Callable[[ModuleType], Finding]] = [
-    check_people, check_worker, check_model, check_workspaces, check_sources, check_webhooks, check_audit,
+    check_people, check_worker, check_stops, check_model, check_workspaces, check_sources, check_webhooks, check_audit,
 ]  # fmt: skip

@@ -50,6 +50,7 @@ class ApprovalRecord(TypedDict):
     requester: str
     planHash: str
     executables: list[dict[str, Any]]
+    scripts: list[dict[str, str]]  # files whose content it would run, each with the SHA-256 of that
     parts: list[dict[str, Any]]
     reasons: list[dict[str, str]]
     writes: list[str]
@@ -83,6 +84,7 @@ def record_of(approval: Approval, user: User, quorum: Quorum | None = None) -> A
         requester=approval.requester.get_username(),
         planHash=approval.plan_hash,
         executables=plan["executables"],
+        scripts=plan.get("scripts", []),
         parts=shown["parts"],
         reasons=shown["reasons"],
         writes=shown["writes"],

@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection, transaction
 
+from clawsite.cli import checks_stored
 from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
 from sessions_app import freezes, lease_sql, queue, runs, sql
 from sessions_app.models import Freeze, Run
@@ -255,3 +256,10 @@ def test_starts_do_not_wait_for_each_other():
         thread.start()
         assert passed.wait(20)
     thread.join(20)
+
+
+def test_doctor_says_what_is_stopped(settings):
+    assert checks_stored.check_stops(settings).level == "ok"
+    stop("agent", "main")
+    found = checks_stored.check_stops(settings)
+    assert (found.level, found.text) == ("warn", "stopped by people: agent main, by host: it deletes files")

@@ -15,6 +15,7 @@ from tests.command_runs import ask_first, command_of, rule, run_everything, wish
 from tests.workshop import Workshop, calls_of, events_of, said_in
 from tools_app.builtin import exec as exec_tool
 from tools_app.execution import approvals, commands
+from tools_app.execution.grants import Wish
 from tools_app.models import Approval, Command, ExecRule, Grant
 
 
@@ -182,6 +183,20 @@ async def test_a_script_that_is_changed_at_the_last_moment_does_not_run(workshop
     run = await workshop.ended(run_pk)
     assert (times_run(files), Command.objects.count()) == (0, 0)
     assert "the content of a script it would run is not what it was when this was allowed" in last_result(run)
+
+
+async def test_a_grant_of_a_line_is_one_of_the_script_it_runs(workshop: Workshop, files, script, approver):
+    """Else the agent writes what it likes into the script, and has it run."""
+    line = wish(command="bash tool.sh hello")
+    run_pk, question = await asked(workshop, line)
+    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900))
+    await workshop.ended(run_pk)
+    await workshop.answer(line)
+    assert (times_run(files), Approval.objects.count()) == (2, 1)
+    (files / "tool.sh").write_text("echo worse >> log.txt\n")
+    _, again = await asked(workshop, line)
+    assert again.pk != question.pk
+    assert times_run(files) == 2
 
 
 async def test_a_script_that_nobody_was_asked_about_may_be_written_by_the_call_before(workshop: Workshop, files, approver):

@@ -100,6 +100,16 @@ async def test_one_is_shown_in_full_and_the_agent_cannot_speak_for_us(claw_as, b
     assert json.loads(await claw("show", str(question.pk), "--json"))["why"] == forged
 
 
+async def test_the_scripts_that_would_run_are_named(claw_as, ben, ask, tmp_path):
+    (tmp_path / "s.py").write_text("print(1)\n")
+    question = await ask("python3 s.py")
+    (script,) = question.plan["scripts"]
+    assert (
+        f"runs script  {script['path']} {script['identity'][:12]}"
+        in (await claw_as(ben)("show", str(question.pk)[:8])).splitlines()
+    )
+
+
 async def test_a_program_that_asks_from_outside_cannot_write_on_the_terminal(claw_as, ben, ada):
     await db.write(
         outside.ask, by=ada, name="x", command="make", cwd="/srv\nplan  0", agent="\x1b[2Jmain\nx", seconds=600, alone=True

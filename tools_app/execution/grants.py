@@ -65,15 +65,16 @@ class Standing:
 
     @property
     def whole_line(self) -> tuple[int, ...]:
-        """The grant of exactly this line, if there is one: with the same programs, as reachable and as shut in as it was seen."""
+        """The grant of exactly this line, if there is one: same programs and scripts, as reachable and as shut in as seen."""
         return tuple(row.pk for row in self.rows if row.line and row.line == self.plan.line and self._as_seen(row))[:1]
 
     def _as_seen(self, row: Grant) -> bool:
         if row.approval is None:
             return False
         seen = ExecPlan.from_json(row.approval.plan)
-        same_place = (seen.executables, seen.cwd, seen.access) == (self.plan.executables, self.plan.cwd, self.plan.access)
-        return same_place and self.plan.network <= seen.network and self.plan.level >= seen.level
+        same_things = (seen.executables, seen.scripts) == (self.plan.executables, self.plan.scripts)
+        same_place = (seen.cwd, seen.access) == (self.plan.cwd, self.plan.access)
+        return same_things and same_place and self.plan.network <= seen.network and self.plan.level >= seen.level
 
     def that_match(self, analysis: Analysis) -> tuple[int, ...]:
         """Those that name a program of the line, with these arguments where they name any."""

@@ -14,7 +14,7 @@ from tools_app.execution.plan import ExecPlan, Planned
 from tools_app.execution.rules import ExecRules, rules_for
 from tools_app.execution.sandbox import available
 from tools_app.execution.values import Level, Sandbox
-from tools_app.models import Approval
+from tools_app.models import Approval, Grant
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,9 @@ async def what_changed(plan: ExecPlan) -> str:
 
 
 def _was_agreed_to(plan: ExecPlan) -> bool:
-    return Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash).exists()
+    """By an answer to this very call, or by a grant of its line, which is one of these scripts too."""
+    asked = Approval.objects.filter(run_id=plan.run, call_id=plan.call, plan_hash=plan.hash)
+    return asked.exists() or Grant.objects.filter(line=plan.line, revoked_at__isnull=True).exists()
 
 
 def sandbox_of(plan: ExecPlan) -> Sandbox:
