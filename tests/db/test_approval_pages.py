@@ -165,6 +165,8 @@ def test_a_question_shows_which_scripts_it_runs_and_what_they_are(ada, ben, sess
     assert "/home/ada/work/deploy.py" in page
     assert "ab12ab12ab12<" in page
     assert "/home/ada/work/Makefile" not in page  # there is none
+    in_chat = browser(ben).get(reverse("approval-in-chat", args=[question.pk]), **HTMX).content.decode()
+    assert "deploy.py" in in_chat[: in_chat.index('<details class="facts-fold"')].partition("It runs the content of")[2]
 
 
 def test_the_second_answer_is_told_who_won(ben, person, question):
