@@ -8,15 +8,6 @@ TABLE = WordTable("agents_memory_words", of="agents_memorychunk", key="chunk_id"
 IN_WORKSPACE = f"{PRIVATE}w"  # begins the word that says in which workspace a piece is
 
 
-def make_tables(*_: Any) -> None:
-    """For the migration."""
-    TABLE.make()
-
-
-def drop_tables(*_: Any) -> None:
-    TABLE.drop()
-
-
 def install_trigger(**_: Any) -> None:
     """After every migration."""
     TABLE.install_trigger()

@@ -42,19 +42,6 @@ class WordTable:
         marks = ", ".join(["(%s, array_to_tsvector(%s::text[]))" if is_postgres else "(%s, %s)"] * len(rows))
         sql.execute(f"INSERT INTO {self.name} ({self.key if is_postgres else 'rowid'}, words) VALUES {marks}", values)
 
-    def make(self) -> None:
-        """For a migration."""
-        if connection.vendor == "postgresql":
-            owner = f"bigint PRIMARY KEY REFERENCES {self.of} (id) ON DELETE CASCADE"
-            sql.execute(f"CREATE TABLE {self.name} ({self.key} {owner}, words tsvector NOT NULL)")
-            sql.execute(f"CREATE INDEX {self.name}_gin ON {self.name} USING gin (words)")
-        else:
-            # `ascii` leaves every character beyond ASCII alone; `detail=none` halves the index and the time to write it.
-            sql.execute(f"CREATE VIRTUAL TABLE {self.name} USING fts5(words, tokenize='ascii', detail=none)")
-
-    def drop(self) -> None:
-        sql.execute(f"DROP TABLE IF EXISTS {self.name}")
-
     def install_trigger(self) -> None:
         """After every migration: what is deleted is forgotten. A migration that rebuilds SQLite's table loses its triggers."""
         if connection.vendor == "sqlite":
