@@ -10,10 +10,10 @@ from typing import Any
 
 from django.db import connection
 
-from sessions_app import sql
-from sessions_app.search_words import Term, words
-from sessions_app.sql import ENTRY, RUN, SESSION
-from sessions_app.word_table import PRIVATE, WordTable, all_of, any_of, quoted, stored
+from clawsite.infra import sql
+from clawsite.infra.fulltext.table import PRIVATE, WordTable, all_of, any_of, quoted, stored
+from clawsite.infra.fulltext.tokenizer import Term, words
+from clawsite.infra.sql import ENTRY, RUN, SESSION
 
 WORDS = "sessions_app_words"
 TABLE = WordTable(WORDS, of=ENTRY, key="entry_id")
