@@ -10,10 +10,10 @@ class AgentsConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
-        from agents.memory_table import install_trigger
+        from agents.memory.table import install_trigger
         from agents.models import install_main_agent
         from agents.selectors import is_agent
-        from tools_app import known_agents
+        from tools_app.policy_store import known_agents
 
         post_migrate.connect(install_main_agent, sender=self)
         post_migrate.connect(install_trigger, sender=self)

@@ -10,11 +10,12 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from clawsite.infra import db, metrics
+from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
-from sessions_app import queue
-from sessions_app.journal import NewEvent
-from sessions_app.queue import Claimed
+from clawsite.infra.observability import metrics
+from sessions_app.events.journal import NewEvent
+from sessions_app.runs import queue
+from sessions_app.runs.queue import Claimed
 
 log = logging.getLogger(__name__)
 

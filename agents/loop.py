@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from agents.events import AskEvent, HandedOver, LoopEvent, Parked, Replied, TurnsUsedUp, UseEvent
-from agents.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.providers.base import Usage
-from tools_app.definition import ImageBlock, ToolEnded, ToolResult
+from agents.llm.base import Usage
+from agents.llm.events import AskEvent, HandedOver, LoopEvent, Parked, Replied, TurnsUsedUp, UseEvent
+from agents.llm.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from tools_app.core.definition import ImageBlock, ToolEnded, ToolResult
 from tools_app.loop_guard import Step
 
 Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]

@@ -17,27 +17,28 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
-from agents.compacting import AlmostFull, Compactor
+from agents.compactor import AlmostFull, Compactor
+from agents.context.image_limit import within_reach
 from agents.deltas import TEXT, THINKING, DeltaWriter, OpenMessage, Source
-from agents.events import AskEvent, AttemptReset, HandedOver, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp
-from agents.failover import ask_model
-from agents.image_reach import within_reach
+from agents.instrumentation import ModelWatch, span_of_run
+from agents.llm.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
+from agents.llm.events import AskEvent, AttemptReset, HandedOver, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp
+from agents.llm.messages import Message, ToolCallAsked
+from agents.llm.prices import takes_images
+from agents.llm.retry import ask_model
 from agents.loop import carry_out, converse
-from agents.messages import Message, ToolCallAsked
-from agents.prepare import RunPlan, prepare
-from agents.providers.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
-from agents.providers.prices import takes_images
-from agents.storing import Store
-from agents.tool_turns import ToolTurns
-from agents.watch import ModelWatch, span_of_run
-from clawsite.infra import db, tracing
+from agents.prepare.run_plan import RunPlan, prepare
+from agents.run_store import Store
+from agents.tool_calls.turns import ToolTurns
+from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
-from sessions_app.compactions import wish_in
-from sessions_app.freezes import Frozen
-from sessions_app.journal import new_message_id
+from clawsite.infra.observability import tracing
+from sessions_app.events.journal import new_message_id
 from sessions_app.models import Run
-from sessions_app.queue import Claimed, LeaseLost
-from sessions_app.selectors import live_view
+from sessions_app.runs.compaction_requests import wish_in
+from sessions_app.runs.freezes import Frozen
+from sessions_app.runs.queue import Claimed, LeaseLost
+from sessions_app.sessions.selectors import live_view
 
 log = logging.getLogger(__name__)
 

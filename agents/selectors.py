@@ -5,10 +5,10 @@ import os
 from django.conf import settings
 from django.db.models import Exists
 
+from agents.llm.catalog import default_model
 from agents.models import MAIN, Agent
-from agents.providers.catalog import default_model
+from clawsite.infra import sql
 from clawsite.infra.errors import NotFound
-from sessions_app import sql
 from tools_app.models import ExecRule
 
 MOST_NAMED = 20  # agents in an error message

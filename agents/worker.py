@@ -15,22 +15,25 @@ from functools import partial
 
 from django.conf import settings
 
-from agents import housekeeping, selectors
+from agents import maintenance, selectors
 from agents.deltas import DeltaWriter
-from agents.providers import catalog
+from agents.llm import catalog
 from agents.runner import Runner
-from clawsite.infra import bus, clock, db, metrics
+from clawsite.infra import bus, clock, db
 from clawsite.infra.bus import Message
 from clawsite.infra.clock import boot_time
 from clawsite.infra.errors import ClawError
-from clawsite.infra.identity import is_alive, own_identity
+from clawsite.infra.observability import metrics
+from clawsite.infra.process.identity import is_alive, own_identity
 from clawsite.infra.version import version
-from sessions_app import attachments, freezes, lanes, queue, workers
 from sessions_app.models import Run
-from sessions_app.queue import Claimed
-from tools_app.execution import approval_clock, commands
-from tools_app.execution.command_keeper import CommandKeeper
-from tools_app.keeper import SourceKeeper
+from sessions_app.runs import freezes, lanes, queue, workers
+from sessions_app.runs.queue import Claimed
+from sessions_app.sessions import attachments
+from tools_app.approvals import expiry
+from tools_app.exec.processes import commands
+from tools_app.exec.processes.keeper import CommandKeeper
+from tools_app.sources.refresh import SourceKeeper
 
 log = logging.getLogger(__name__)
 
@@ -76,14 +79,14 @@ class Worker:
             asyncio.create_task(self._every(settings.POLL_SECONDS, self._look_for_freezes, hint=self._freeze_hint), name="freezes"),
             asyncio.create_task(self._every(TIDY_SECONDS, self._tidy), name="tidy"),
             asyncio.create_task(self._every(settings.SWEEP_SECONDS, self._sources.look, hint=self._sources.changed), name="tools"),
-            asyncio.create_task(self._every(settings.AUDIT_SEAL_SECONDS, housekeeping.seal_the_audit_log), name="seal"),
-            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.anchor_the_audit_log), name="anchor"),
+            asyncio.create_task(self._every(settings.AUDIT_SEAL_SECONDS, maintenance.seal_the_audit_log), name="seal"),
+            asyncio.create_task(self._every(maintenance.SECONDS, maintenance.anchor_the_audit_log), name="anchor"),
             asyncio.create_task(
                 self._every(settings.POLL_SECONDS, self._commands.look, hint=self._commands.changed), name="commands"
             ),
-            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.note_the_log), name="note"),
-            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.forget_old_events), name="forget"),
-            asyncio.create_task(self._every(housekeeping.SECONDS, housekeeping.forget_stateless_sessions), name="stateless"),
+            asyncio.create_task(self._every(maintenance.SECONDS, maintenance.note_the_log), name="note"),
+            asyncio.create_task(self._every(maintenance.SECONDS, maintenance.forget_old_events), name="forget"),
+            asyncio.create_task(self._every(maintenance.SECONDS, maintenance.forget_stateless_sessions), name="stateless"),
             asyncio.create_task(self._every(metrics.LEAVE_SECONDS, self._leave_figures), name="figures"),
         ]
         try:
@@ -210,8 +213,8 @@ class Worker:
 
     async def _look_at_questions(self) -> None:
         """Expire what nobody answered, warn of what will."""
-        if await db.read(approval_clock.any_due):
-            await db.write(approval_clock.look_at_the_clock, alone=True)
+        if await db.read(expiry.any_due):
+            await db.write(expiry.look_at_the_clock, alone=True)
 
     async def _tidy(self) -> None:
         """Delete attachments that nobody sent, and what old commands printed. Any number of workers may do so."""
@@ -248,8 +251,8 @@ class Worker:
         await asyncio.gather(*(task for task in tasks if not task.done()), return_exceptions=True)
         await self._commands.close()
         await db.write(_leave, self.id, [*(runner.claimed for runner in left), *self._abandoned], alone=True)
-        await self._guarded(housekeeping.seal_the_audit_log)
-        await self._guarded(housekeeping.note_the_log)
+        await self._guarded(maintenance.seal_the_audit_log)
+        await self._guarded(maintenance.note_the_log)
 
 
 def _words(chore: Callable[[], Awaitable[None]]) -> str:
@@ -268,7 +271,7 @@ def _warm_models() -> None:
     """Begin the slow import of litellm now, in the background, if a configured model will need it."""
     wished = {selectors.model_of(agent) for agent in selectors.list_agents()}
     if any(catalog.needs_litellm(model) for model in wished):
-        from agents.providers import litellm_provider
+        from agents.llm.providers import litellm_provider
 
         litellm_provider.warm()
 

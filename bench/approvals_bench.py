@@ -28,10 +28,10 @@ LOOKS = 40
 
 
 async def clicks(installation: Installation, user: Any, token: str, rounds: int) -> Result:
-    from clawsite.client import Client, Endpoint
-    from sessions_app import runs
+    from clawsite.client.client import Client, Endpoint
     from sessions_app.models import Run
-    from sessions_app.sessions import ensure_session
+    from sessions_app.runs import lifecycle
+    from sessions_app.sessions.service import ensure_session
     from tools_app.models import Approval, Command
 
     session = ensure_session(user, "agent:main:bench")
@@ -40,7 +40,7 @@ async def clicks(installation: Installation, user: Any, token: str, rounds: int)
         for number in range(rounds):
             command = json.dumps({"command": f"touch made-{number}"})
             began = time.perf_counter()
-            pk = runs.accept_run(
+            pk = lifecycle.accept_run(
                 user=user, session=session, run_id=f"k{number}", prompt=f"[[tool=exec args={command}]] [[text=done]]"
             ).pk
             there = await until(lambda pk=pk: Approval.objects.filter(run=pk).exists())
@@ -60,7 +60,7 @@ async def looks(installation: Installation, user: Any, token: str) -> Result:
     import httpx
     from django.test import Client as Browser
 
-    from clawsite.client import Client, Endpoint
+    from clawsite.client.client import Client, Endpoint
     from tools_app.models import Approval
 
     first = Approval.objects.order_by("created_at").first()

@@ -47,29 +47,31 @@ def measure(entries: int, database: str) -> Result:
 def _figures(entries: int) -> Result:
     from django.db import connection, transaction
 
-    from clawsite.infra import acting, audit, audit_chain
-    from clawsite.infra.audit_verify import verify
+    from clawsite.infra.audit import actor
+    from clawsite.infra.audit import chain as audit_chain
+    from clawsite.infra.audit import log as audit_log
+    from clawsite.infra.audit.verify import verify
     from clawsite.infra.models import AuditHead
 
     def verdicts(count: int) -> list[Any]:
-        agent = acting.agent("main")
+        agent = actor.agent("main")
         return [
-            audit.Entry("call.allowed", agent, ("tool", "read"), "7d0c1c3e-6f3d-4f2e-9a54-2a6b8f1f3c11", n, _told(n))
+            audit_log.Entry("call.allowed", agent, ("tool", "read"), "7d0c1c3e-6f3d-4f2e-9a54-2a6b8f1f3c11", n, _told(n))
             for n in range(count)
         ]
 
     def turn(count: int) -> None:
         with transaction.atomic():
             AuditHead.objects.filter(pk=0).update(position=0)  # what else a transaction does: at least one statement
-            audit.record_all(verdicts(count))
+            audit_log.record_all(verdicts(count))
 
     found: Result = {"database": connection.vendor}
     with transaction.atomic():
-        found["record 1"] = _timed(lambda: audit.record_all(verdicts(1)))
-        found["record 3"] = _timed(lambda: audit.record_all(verdicts(3)))
+        found["record 1"] = _timed(lambda: audit_log.record_all(verdicts(1)))
+        found["record 3"] = _timed(lambda: audit_log.record_all(verdicts(3)))
     found["turn without"], found["turn with 3"] = _timed(lambda: turn(0)), _timed(lambda: turn(3))
     for _ in range(entries // 500):
-        audit.record_all(verdicts(500))
+        audit_log.record_all(verdicts(500))
     began, sealed = time.perf_counter(), 0
     while some := audit_chain.seal():
         sealed += some

@@ -38,10 +38,10 @@ async def plainly(line: str, workspace: Path) -> None:
 
 
 def shut_in(level: Any) -> Callable[[str, Path], Awaitable[None]]:
-    from tools_app.execution.environment import build_environment
-    from tools_app.execution.output import Collector
-    from tools_app.execution.spawn import start
-    from tools_app.execution.values import Sandbox, Spawn
+    from tools_app.exec.environment import build_environment
+    from tools_app.exec.processes.output import Collector
+    from tools_app.exec.processes.spawn import start
+    from tools_app.exec.sandbox.types import Sandbox, Spawn
 
     async def run(line: str, workspace: Path) -> None:
         sandbox = Sandbox(level, workspace, "rw", network=False, hidden=())
@@ -56,8 +56,8 @@ def shut_in(level: Any) -> Callable[[str, Path], Awaitable[None]]:
 
 
 def kinds() -> dict[str, Callable[[str, Path], Awaitable[None]]]:
-    from tools_app.execution.sandbox import Level, available
-    from tools_app.execution.sandbox_probe import MUST, attempt
+    from tools_app.exec.sandbox.available import Level, available
+    from tools_app.exec.sandbox.probe import MUST, attempt
 
     found: dict[str, Callable[[str, Path], Awaitable[None]]] = {PLAIN: plainly, "none": shut_in(Level.NONE)}
     if available().level >= Level.LANDLOCK and (available().level == Level.LANDLOCK or attempt(Level.LANDLOCK) >= MUST):

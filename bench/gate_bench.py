@@ -23,9 +23,10 @@ from pathlib import Path
 from bench.gateway.figures import Result, percentile
 from bench.report import aligned
 from tests.unit.exec_gate_ordinary import ORDINARY
-from tools_app.execution import aliases, gate, syntax
-from tools_app.execution.environment import SEARCH
-from tools_app.execution.terms import Place
+from tools_app.exec.environment import SEARCH
+from tools_app.exec.gate import executable_names, verdict
+from tools_app.exec.gate.shell import parser as syntax
+from tools_app.exec.gate.types import Place
 
 WORDS = {"new": "a line not seen before", "shfmt": "… of which shfmt", "seen": "seen before", "names": "names on the PATH, once"}
 
@@ -46,10 +47,10 @@ async def _rounds(rounds: int, place: Place) -> dict[str, list[float]]:
     taken: dict[str, list[float]] = {"new": [], "shfmt": [], "seen": []}
     for number in range(rounds + 1):
         for line in ORDINARY:
-            gate._parsed.clear()
+            verdict._parsed.clear()
             seconds = {
-                "new": await _timed(gate.analyse(line, place)),
-                "seen": await _timed(gate.analyse(line, place)),
+                "new": await _timed(verdict.analyse(line, place)),
+                "seen": await _timed(verdict.analyse(line, place)),
                 "shfmt": await _timed(syntax.parse(line)),
             }
             if number:  # the first round loads and fills
@@ -65,9 +66,9 @@ async def _timed(job: Awaitable[object]) -> float:
 
 
 def _names() -> float:
-    aliases._names.cache_clear()
+    executable_names._names.cache_clear()
     began = time.perf_counter()
-    aliases._names(tuple(dict.fromkeys(map(os.path.realpath, SEARCH))), ())
+    executable_names._names(tuple(dict.fromkeys(map(os.path.realpath, SEARCH))), ())
     return time.perf_counter() - began
 
 

@@ -32,28 +32,28 @@ def claims() -> Result:
     from django.db import transaction
 
     from clawsite.accounts.models import User
-    from sessions_app import lease_sql, runs
     from sessions_app.models import Run
-    from sessions_app.sessions import ensure_session
+    from sessions_app.runs import claim_sql, lifecycle
+    from sessions_app.sessions.service import ensure_session
 
     user = User.objects.create(username="bench-queue")
     for number in range(QUEUED):
         session = ensure_session(user, f"agent:main:queued-{number}")
-        runs.accept_run(user=user, session=session, run_id=f"queued-{number}", prompt="hi")
-    looks = {"claim": lease_sql.NOT_FROZEN, "claim without the look": "1 = 1"}
+        lifecycle.accept_run(user=user, session=session, run_id=f"queued-{number}", prompt="hi")
+    looks = {"claim": claim_sql.NOT_FROZEN, "claim without the look": "1 = 1"}
     seconds: dict[str, list[float]] = {name: [] for name in looks}
     for number in range(CLAIMS + 20):
         for name, condition in looks.items():
-            lease_sql.NOT_FROZEN = condition
+            claim_sql.NOT_FROZEN = condition
             with transaction.atomic():
                 began = time.perf_counter()
-                taken = lease_sql.claim(worker="bench", lane="main", most=1, lease_seconds=20)
+                taken = claim_sql.claim(worker="bench", lane="main", most=1, lease_seconds=20)
                 took = time.perf_counter() - began
                 transaction.set_rollback(True)
             assert len(taken) == 1
             if number >= 20:
                 seconds[name].append(took)
-    lease_sql.NOT_FROZEN = looks["claim"]
+    claim_sql.NOT_FROZEN = looks["claim"]
     Run.objects.all().delete()
     return {name: milliseconds(taken) for name, taken in seconds.items()}
 
@@ -64,10 +64,10 @@ async def stops(installation: Installation, naps: Any, rounds: int) -> Result:
     from clawsite.accounts.groups import scopes_of
     from clawsite.accounts.models import User
     from clawsite.accounts.tokens import issue_token
-    from clawsite.client import Client, Endpoint
-    from sessions_app import freezes, runs
+    from clawsite.client.client import Client, Endpoint
     from sessions_app.models import Run
-    from sessions_app.sessions import ensure_session
+    from sessions_app.runs import freezes, lifecycle
+    from sessions_app.sessions.service import ensure_session
 
     user = User.objects.create(username="bench-operator")
     user.groups.set(Group.objects.filter(name__in=["Operator", "User"]))
@@ -79,7 +79,7 @@ async def stops(installation: Installation, naps: Any, rounds: int) -> Result:
 
     async def one(number: int, stop: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
         started = len(naps.started)
-        pk = runs.accept_run(user=user, session=session, run_id=f"k{number}", prompt=f"{naps.wish} [[text=done]]").pk
+        pk = lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt=f"{naps.wish} [[text=done]]").pk
         await until(lambda: len(naps.started) > started)
         await asyncio.sleep(0.01 + number * 0.137 % 1)  # at any moment between two polls
         began = time.perf_counter()

@@ -73,13 +73,13 @@ class Scene:
 
     def __init__(self, workspace: Path) -> None:
         from clawsite.infra import clock
-        from tools_app.definition import CallRef, ToolEnv
+        from tools_app.core.definition import CallRef, ToolEnv
         from tools_app.models import McpServer, PolicyVersion, ToolPolicy
-        from tools_app.policies import current_rules
         from tools_app.policy.query import PolicyQuery, Sender
         from tools_app.policy.rules import PolicyRules
-        from tools_app.registry import installed
-        from tools_app.sources import known_tools
+        from tools_app.policy_store.policies import current_rules
+        from tools_app.sources.registry import installed
+        from tools_app.sources.tools import known_tools
         from tools_app.toolset import build_toolset
 
         written = PolicyRules(2, tuple(rows()))
@@ -117,8 +117,8 @@ class Scene:
         """Another version of the policy, and nothing remembered of its lists."""
         from clawsite.infra import clock
         from tools_app.models import PolicyVersion
-        from tools_app.policies import current_rules
         from tools_app.policy import matcher
+        from tools_app.policy_store.policies import current_rules
 
         rules = current_rules()
         PolicyVersion.objects.create(number=rules.version + 1, created_at=clock.now(), snapshot=rules.snapshot())
@@ -129,10 +129,10 @@ class Scene:
         from tests import naive_policy
         from tools_app.authorize import authorize_tool_call
         from tools_app.models import ToolPolicy
-        from tools_app.policies import current_rules
         from tools_app.policy.chain import evaluate
         from tools_app.policy.rules import PolicyRules
-        from tools_app.sources import known_tools
+        from tools_app.policy_store.policies import current_rules
+        from tools_app.sources.tools import known_tools
         from tools_app.toolset import build_toolset
 
         def tool_set() -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 from aiohttp import web
 
-from agents.providers.scripted import Step
+from agents.llm.providers.scripted import Step
 
 Json = dict[str, Any]
 

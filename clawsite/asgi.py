@@ -14,12 +14,12 @@ from django.urls import get_resolver
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clawsite.settings")
 django.setup(set_prefix=False)
 
-from clawsite.api.mount import operations  # noqa: E402  # models can be imported only now
-from clawsite.gateway import runtime  # noqa: E402
-from clawsite.infra.http_body import LATER, ComingBody  # noqa: E402
-from clawsite.web.body_limit import within_limit  # noqa: E402
-from clawsite.web.handlers import Handler  # noqa: E402
-from clawsite.web.programs import ProgramHandler, is_for_programs  # noqa: E402  # as above
+from clawsite.api.rest.mount import operations  # noqa: E402  # models can be imported only now
+from clawsite.gateway.server import runtime  # noqa: E402
+from clawsite.infra.request_body import LATER, ComingBody  # noqa: E402
+from clawsite.web.middleware.api_handler import ProgramHandler, is_for_programs  # noqa: E402  # as above
+from clawsite.web.middleware.asgi_handler import Handler  # noqa: E402
+from clawsite.web.middleware.body_limit import within_limit  # noqa: E402
 from clawsite.ws import GatewayConsumer  # noqa: E402
 
 REST_AFTER_SECONDS = 1.0  # first those who were cut off come back; loading takes half a second of the interpreter

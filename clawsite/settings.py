@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from clawsite.infra import environment
+from clawsite.infra.config import environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 HOME = environment.state_directory(default=BASE_DIR / ".clawsite")
@@ -47,18 +47,18 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "clawsite.web.observed.observing_middleware",
+    "clawsite.web.middleware.instrumentation.observing_middleware",
     "django.middleware.security.SecurityMiddleware",
-    "clawsite.web.security.ContentSecurityPolicyMiddleware",  # before the next, so that files carry the headers too
-    "clawsite.web.assets.StaticFilesMiddleware",
+    "clawsite.web.middleware.security_headers.ContentSecurityPolicyMiddleware",  # before the next, so that files carry the headers too
+    "clawsite.web.middleware.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "clawsite.web.acting.acting_middleware",
-    "clawsite.web.signed_in.SignedInMiddleware",
-    "clawsite.web.confirmation.ConfirmationMiddleware",
+    "clawsite.web.middleware.audit_actor.acting_middleware",
+    "clawsite.web.middleware.signed_in.SignedInMiddleware",
+    "clawsite.web.sign_in.confirm_password.ConfirmationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -77,7 +77,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "clawsite.web.preferences.preferences",
-                "clawsite.web.approvals_badge.open_questions",
+                "clawsite.web.approvals.badge.open_questions",
             ]
         },
     }
@@ -128,7 +128,7 @@ STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "clawsite.web.assets.HashedAssets"},
+    "staticfiles": {"BACKEND": "clawsite.web.middleware.static_files.HashedAssets"},
 }
 
 # Colours are in static/css/admin.css and scripts are left out, for the content policy's sake: docs/adr/0012-admin-look.md.
@@ -137,11 +137,11 @@ UNFOLD = {
     "SITE_HEADER": "Clawsite",
     "SHOW_VIEW_ON_SITE": False,
     "THEME": "clawsite.web.preferences.theme_of",
-    "DASHBOARD_CALLBACK": "clawsite.web.dashboard.overview",
-    "SIDEBAR": {"navigation": "clawsite.web.admin_sidebar.navigation"},
+    "DASHBOARD_CALLBACK": "clawsite.web.admin.dashboard.overview",
+    "SIDEBAR": {"navigation": "clawsite.web.admin.sidebar.navigation"},
 }
 
-LOGGING_CONFIG = None  # clawsite.infra.logs.configure() is called by each process with its own name
+LOGGING_CONFIG = None  # clawsite.infra.observability.logs.configure() is called by each process with its own name
 LOG_DIRECTORY = HOME / "logs"
 
 # Runs. The defaults are the promises of docs/reliability.md; tests shorten them.

@@ -9,10 +9,10 @@ from channels.exceptions import StopConsumer
 from django.conf import settings
 from django.http import parse_cookie
 
-from clawsite.accounts import throttle
-from clawsite.gateway import runtime
-from clawsite.gateway.admission import Knock
-from clawsite.gateway.peer import Peer
+from clawsite.accounts.sign_in import throttle
+from clawsite.gateway.auth.accounts import Knock
+from clawsite.gateway.server import runtime
+from clawsite.gateway.server.websocket import Peer
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 PROXIED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via"})

@@ -10,8 +10,8 @@ class SessionsAppConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
-        from sessions_app.epoch import install_epoch
-        from sessions_app.lanes import install_lanes
+        from sessions_app.events.epoch import install_epoch
+        from sessions_app.runs.lanes import install_lanes
         from sessions_app.search_index import install_trigger
 
         post_migrate.connect(install_lanes, sender=self)

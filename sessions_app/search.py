@@ -7,15 +7,14 @@ from typing import Any
 from django.db.models import Q
 
 from clawsite.accounts.models import User
-from clawsite.infra import clock
-from sessions_app import sql
-from sessions_app.members import shared_with
+from clawsite.infra import clock, sql
+from clawsite.infra.fulltext.tokenizer import Snippet, Term, holds, snippet, terms_of
 from sessions_app.models import Session, SessionMember
 from sessions_app.models.session import SessionQuerySet
-from sessions_app.rewinds import visible
 from sessions_app.search_index import candidates, matching
-from sessions_app.search_words import Snippet, Term, holds, snippet, terms_of
-from sessions_app.selectors import in_order_of_use, shown_to
+from sessions_app.sessions.members import shared_with
+from sessions_app.sessions.selectors import in_order_of_use, shown_to
+from sessions_app.transcript.rewinds import visible
 
 MOST_TITLES = 5  # of the results; a title is a message's beginning most of the time
 MOST_READ = 2_000  # messages looked at before an answer with fewer results is given

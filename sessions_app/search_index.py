@@ -10,15 +10,14 @@ from typing import Any
 
 from django.db import connection
 
-from sessions_app import sql
-from sessions_app.search_words import Term, words
-from sessions_app.sql import ENTRY, RUN, SESSION
-from sessions_app.word_table import PRIVATE, WordTable, all_of, any_of, quoted, stored
+from clawsite.infra import sql
+from clawsite.infra.fulltext.table import PRIVATE, WordTable, all_of, any_of, quoted, stored
+from clawsite.infra.fulltext.tokenizer import Term, words
+from clawsite.infra.sql import ENTRY, RUN, SESSION
 
 WORDS = "sessions_app_words"
 TABLE = WordTable(WORDS, of=ENTRY, key="entry_id")
 USER = "accounts_user"
-PAGE = 500
 OWNER, IN_SESSION = f"{PRIVATE}o", f"{PRIVATE}s"
 
 _INSERT = {
@@ -67,26 +66,6 @@ def candidates(condition: str, *, below: int, most: int, where: str = "") -> lis
         """,
         [condition, below, most],
     )
-
-
-def make_tables(*_: Any) -> None:
-    """For the migration."""
-    TABLE.make()
-
-
-def drop_tables(*_: Any) -> None:
-    TABLE.drop()
-
-
-def index_stored(*_: Any) -> None:
-    """Add every stored message; for the migration, which finds the index empty."""
-    last = 0
-    while rows := sql.rows(
-        f"SELECT id, session_id, text FROM {ENTRY} WHERE id > %s AND kind = 'message' AND text <> '' ORDER BY id LIMIT %s",
-        [last, PAGE],
-    ):
-        index_entries([(pk, sql.as_uuid(session_id), text) for pk, session_id, text in rows])
-        last = rows[-1][0]
 
 
 def install_trigger(**_: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from sessions_app.models import ToolCall
 
-# Of a command: behind the nine layers people, a grant of theirs or the exec rules let it through (tools_app.execution.admission).
+# Of a command: behind the nine layers people, a grant of theirs or the exec rules let it through (tools_app.approvals.allowed_by).
 ADMISSION = "admission"
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from sessions_app import runs
 from sessions_app.models import Run, Session, ToolCall
-from tools_app.execution.plan import ExecPlan
-from tools_app.execution.terms import Executable
+from sessions_app.runs import lifecycle
+from tools_app.exec.gate.types import Executable
+from tools_app.exec.plan import ExecPlan
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
 _numbers = itertools.count(1)
@@ -62,7 +62,7 @@ def asked(user: User, session: Session, line: str = LINE, *, plan: dict[str, Any
     """An open question of a parked run."""
     number = next(_numbers)
     call = f"call-{number}"
-    accepted = runs.accept_run(user=user, session=session, run_id=f"asking-{number}", prompt="the secret prompt")
+    accepted = lifecycle.accept_run(user=user, session=session, run_id=f"asking-{number}", prompt="the secret prompt")
     now = clock.now()
     ToolCall.objects.create(
         run_id=accepted.pk,

@@ -7,16 +7,16 @@ from typing import Any
 
 from django.db import transaction
 
-from sessions_app import queue, runs, tool_calls
-from sessions_app.lease_sql import Claimed
 from sessions_app.models import ToolCall
-from sessions_app.tool_calls import Decision
-from tools_app.definition import CallRef, ToolEnv
-from tools_app.execution.plan import Planned
-from tools_app.execution.planning import Wanted, make_plan
-from tools_app.execution.supervise import supervise
+from sessions_app.runs import lifecycle, queue, tool_calls
+from sessions_app.runs.claim_sql import Claimed
+from sessions_app.runs.tool_calls import Decision
+from tools_app.approvals.supervise import supervise
+from tools_app.core.definition import CallRef, ToolEnv
+from tools_app.core.supervision import Supervision
+from tools_app.exec.plan import Planned
+from tools_app.exec.planning import Wanted, make_plan
 from tools_app.models import Approval, ExecRule
-from tools_app.supervision import Supervision
 
 KEPT: dict[str, Any] = {"kept": ["exec"], "trace": {"exec": []}}
 
@@ -29,7 +29,7 @@ def allow_asking(scope: str = "agent", subject: str = "main", **fields: Any) -> 
 
 
 def claimed_run(user: Any, session: Any, run_id: str = "k1") -> Claimed:
-    runs.accept_run(user=user, session=session, run_id=run_id, prompt="do it")
+    lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt="do it")
     with transaction.atomic():
         (claimed,) = queue.claim("w1", 1).runs
     return claimed

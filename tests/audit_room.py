@@ -5,20 +5,22 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from clawsite.infra import audit, audit_guard, clock
-from clawsite.infra.audit_chain import GENESIS
-from clawsite.infra.audit_guard import ENTRY, HEAD, SEAL
+from clawsite.infra import clock
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit import triggers as audit_triggers
+from clawsite.infra.audit.chain import GENESIS
+from clawsite.infra.audit.triggers import ENTRY, HEAD, SEAL
 
 
 @contextmanager
 def unguarded():
     """As the owner of the database: without the triggers, which are there again afterwards."""
-    guards = audit_guard._POSTGRES if connection.vendor == "postgresql" else audit_guard._SQLITE
+    guards = audit_triggers._POSTGRES if connection.vendor == "postgresql" else audit_triggers._SQLITE
     with transaction.atomic():
         for name, (table, _when, _condition) in guards.items():
             run(f"DROP TRIGGER IF EXISTS {name}" + (f" ON {table}" if connection.vendor == "postgresql" else ""))
         yield
-    audit_guard.install()
+    audit_triggers.install()
 
 
 def empty() -> None:
@@ -36,8 +38,8 @@ def tamper(text: str, values: Any = ()) -> None:
 def insert(entry_id: int | None, digest: str = "") -> None:
     """An entry as `record` writes it, by hand."""
     at, texts = clock.now(), ["call.allowed", "agent", "main", "main", "tool", "exec", "", ""]
-    names = list(audit.COLUMNS)
-    values = [connection.ops.adapt_datetimefield_value(at), *texts, "{}", digest or audit.digest_of(at, texts, {})]
+    names = list(audit_log.COLUMNS)
+    values = [connection.ops.adapt_datetimefield_value(at), *texts, "{}", digest or audit_log.digest_of(at, texts, {})]
     if entry_id is not None:
         names, values = ["id", *names], [entry_id, *values]
     run(f"INSERT INTO {ENTRY} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})", values)

@@ -13,17 +13,18 @@ from django.apps import apps
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from agents.context.workspace import workspace_of
 from agents.selectors import find_agent
-from agents.workspace import workspace_of
 from clawsite.accounts import tokens
 from clawsite.accounts.models import BrowserSession, User
 from clawsite.gateway.devices import tokens as device_tokens
 from clawsite.gateway.models import Device, Hook, PairingRequest
 from clawsite.infra import clock
-from sessions_app import attachments, freezes, queue, runs
-from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCall, TranscriptEntry
-from sessions_app.sessions import create_session
+from sessions_app.runs import freezes, lifecycle, queue
+from sessions_app.sessions import attachments
+from sessions_app.sessions.service import create_session
 from tests.approvals import answered, asked
 from tools_app.models import Approval, Command, Grant
 
@@ -151,13 +152,13 @@ def _talked(owner: User, session: Session, word: str, run_id: str) -> Run:
     """One question, one answer, as a worker stores them."""
     # Only what nobody waits for any more: the lane has a limit, and no worker is here to empty it.
     Run.objects.filter(owner=owner, status="accepted").update(status=Run.Status.ABORTED, ended_at=clock.now())
-    runs.accept_run(user=owner, session=session, run_id=run_id, prompt=f"tell me about {word}")
+    lifecycle.accept_run(user=owner, session=session, run_id=run_id, prompt=f"tell me about {word}")
     claimed = next(one for one in queue.claim("hand", 64).runs if one.run_id == run_id)
     content = [{"type": "text", "text": f"{word} is a secret"}]
     message = {"role": "assistant", "content": content, "timestamp": 1, "messageId": f"m-{run_id}"}
     said = NewEvent("assistant", {"messageId": f"m-{run_id}", "attempt": 1, "final": True, "message": message})
     entry = NewEntry("message", "assistant", content, content[0]["text"], f"m-{run_id}"[:32], {"stopReason": "stop"})
-    last = runs.end_event(Run.Status.COMPLETED, "stop", startedAt=claimed.started_ms)
+    last = lifecycle.end_event(Run.Status.COMPLETED, "stop", startedAt=claimed.started_ms)
     queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", events=[said, last], entries=[entry], model="openai/fake-1")
     return Run.objects.get(pk=claimed.pk)
 

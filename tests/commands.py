@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tools_app.execution.environment import build_environment
-from tools_app.execution.output import Collected, Collector
-from tools_app.execution.spawn import start
-from tools_app.execution.values import Ended, Level, Sandbox, Spawn
+from tools_app.exec.environment import build_environment
+from tools_app.exec.processes.output import Collected, Collector
+from tools_app.exec.processes.spawn import start
+from tools_app.exec.sandbox.types import Ended, Level, Sandbox, Spawn
 
 PATIENCE = 60.0  # a guard against hangs
 # Forks at most 200 times, all asleep, and counts how often it may.

@@ -75,8 +75,8 @@ def delete_rows() -> None:
     from clawsite.accounts.models import AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, User
     from clawsite.accounts.tokens import install_gateway_user
     from clawsite.gateway.models import Device, Hook, HookDelivery, PairingRequest
-    from sessions_app import lanes
     from sessions_app.models import Event, Freeze, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
+    from sessions_app.runs import lanes
     from tools_app.models import (
         Approval,
         ApprovalVote,
@@ -89,7 +89,7 @@ def delete_rows() -> None:
         PolicyVersion,
         ToolPolicy,
     )
-    from tools_app.policies import install_policies
+    from tools_app.policy_store.policies import install_policies
 
     for model in (HookDelivery, Hook, ApprovalVote, Grant, Approval, Command, ExecRule):
         model.objects.all().delete()
@@ -146,7 +146,7 @@ def user(person):
 @pytest.fixture
 def session_of(database):
     """Make sessions: session_of(user) or session_of(user, "agent:main:other")."""
-    from sessions_app.sessions import ensure_session
+    from sessions_app.sessions.service import ensure_session
 
     def make(user, key: str = ""):
         return ensure_session(user, key or f"agent:main:test-{next(_numbers)}")
@@ -206,7 +206,7 @@ def live(django_db_setup, django_db_blocker):
     from django.core.management import call_command
 
     from agents.models import Agent
-    from clawsite.cli.prepared import static_is_current
+    from clawsite.cli.serving.readiness import static_is_current
     from clawsite.infra import db
     from tests.stack import Stack
 

@@ -10,9 +10,9 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from clawsite.gateway import runtime
-from clawsite.gateway.handshake import Knock
-from clawsite.gateway.peer import Peer
+from clawsite.gateway.server import runtime
+from clawsite.gateway.server.handshake import Knock
+from clawsite.gateway.server.websocket import Peer
 from tests.protocol.published import Published
 
 PATIENCE = 30.0  # a guard against hangs

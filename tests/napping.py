@@ -14,7 +14,7 @@ CODE = """
 import asyncio
 import os
 
-from tools_app.definition import ToolArgs, text_result, tool
+from tools_app.core.definition import ToolArgs, text_result, tool
 
 
 class Args(ToolArgs):
@@ -47,8 +47,8 @@ tools = [make]
 @contextmanager
 def napping(folder: Path) -> "Iterator[Naps]":
     """The plugin installed, switched on and allowed for agent main. Other processes need the folder in their PYTHONPATH."""
-    from tools_app import policies
     from tools_app.models import Plugin
+    from tools_app.policy_store import policies
 
     forget(folder)
     with pytest.MonkeyPatch.context() as patched, policy_restored():

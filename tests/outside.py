@@ -9,9 +9,9 @@ from ipaddress import ip_address
 
 from aiohttp import web
 
-from clawsite.infra import fetch
-from clawsite.infra.fetch_addresses import Address
-from clawsite.infra.fetch_targets import FetchFailed
+from clawsite.infra.fetch import client as fetch_client
+from clawsite.infra.fetch.addresses import Address
+from clawsite.infra.fetch.targets import FetchFailed
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -33,8 +33,8 @@ class Site:
         return f"{self.scheme}://{name}:{self.port}{path}"
 
     @property
-    def allow(self) -> fetch.Allowlist:
-        return fetch.Allowlist.parse(f"127.0.0.1:{self.port}")
+    def allow(self) -> fetch_client.Allowlist:
+        return fetch_client.Allowlist.parse(f"127.0.0.1:{self.port}")
 
 
 @asynccontextmanager

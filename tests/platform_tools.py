@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from sessions_app.models import Session
-from tools_app import registry
 from tools_app.authorize import authorize_tool_call
-from tools_app.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.core.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.execute import perform
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.sources import registry
 from tools_app.toolset import build_toolset
-from tools_app.wrappers import perform
 
 RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
 

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 TOOLS = """
-from tools_app.definition import ToolArgs, text_result, tool
+from tools_app.core.definition import ToolArgs, text_result, tool
 
 
 class Args(ToolArgs):
@@ -37,10 +37,11 @@ def install(folder: Path, name: str, code: str, *, version: str = "1.2", point: 
 
 def forget(folder: Path) -> None:
     """As after a restart."""
-    from tools_app import plugins, sources
+    from tools_app.sources import plugins
+    from tools_app.sources import tools as source_tools
 
     plugins._imports.clear()
-    sources.forget()
+    source_tools.forget()
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "") or "").startswith(str(folder)):
             del sys.modules[name]
@@ -48,6 +49,7 @@ def forget(folder: Path) -> None:
 
 def note() -> None:
     """What a worker does: bring the rows in step with what is installed and what it brings."""
-    from tools_app import plugins, sources
+    from tools_app.sources import plugins
+    from tools_app.sources import tools as source_tools
 
-    plugins.note(plugins.seen(), sources.loaded_plugins())
+    plugins.note(plugins.seen(), source_tools.loaded_plugins())

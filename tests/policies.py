@@ -6,13 +6,13 @@ from typing import Any
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from sessions_app import runs
 from sessions_app.models import Session, ToolCall
-from tools_app import policies
+from sessions_app.runs import lifecycle
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
-from tools_app.policy_vocabulary import about_all_tools
+from tools_app.policy_store import policies
+from tools_app.policy_store.vocabulary import about_all_tools
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def recorded(
     asked = about_all_tools(PolicyQuery("main", is_owner=True, provider="openai", model="gpt-5", **query))
     asked = asked.about(facts for facts in asked.tools if facts.name == name)
     verdict = evaluate(asked, policies.current_rules())
-    accepted = runs.accept_run(
+    accepted = lifecycle.accept_run(
         user=user, session=session, run_id=run_id or f"run-{ToolCall.objects.count()}", prompt="the secret prompt"
     )
     refused = verdict.refused_by(name)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tools_app.policy.catalog import PROFILES
 from tools_app.policy.query import PolicyQuery, Sender, ToolFacts
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.registry import Registry
+from tools_app.sources.registry import Registry
 
 PLUGINS = {"acme": ("acme_post", "acme_read"), "weather": ("weather_today",)}
 PLUGIN_NAMES = tuple(sorted({*PLUGINS, *(name for names in PLUGINS.values() for name in names)}))

@@ -1,8 +1,8 @@
 """MCP servers as rows, without a server behind them."""
 
-from tools_app.mcp import servers
-from tools_app.mcp.listing import Listing
 from tools_app.models import McpServer
+from tools_app.sources.mcp import servers
+from tools_app.sources.mcp.listing import Listing
 
 SCHEMA = {"type": "object", "properties": {}}
 

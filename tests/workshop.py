@@ -8,9 +8,9 @@ import itertools
 from typing import Any
 
 from agents.worker import Worker
-from sessions_app import runs
+from sessions_app.events.replay import RunView, replay
 from sessions_app.models import Event, Run, Session, ToolCall, TranscriptEntry
-from sessions_app.replay import RunView, replay
+from sessions_app.runs import lifecycle
 from tests.fake_llm import FakeModel
 
 PATIENCE = 30.0  # a guard against hangs
@@ -43,7 +43,7 @@ class Workshop:
     def send(self, prompt: str, **options: Any) -> int:
         """Accept a message of the user into the session, as the gateway would; -> the run's key."""
         run_id = options.pop("run_id", f"k{next(self._numbers)}")
-        return runs.accept_run(
+        return lifecycle.accept_run(
             user=self.user, session=options.pop("session", self.session), run_id=run_id, prompt=prompt, **options
         ).pk
 

@@ -12,7 +12,7 @@ class ToolsAppConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
-        from sessions_app.runs import unowned_run_ended
+        from sessions_app.runs.lifecycle import unowned_run_ended
 
         post_migrate.connect(_install_policies, sender=self, dispatch_uid="install policies")
         unowned_run_ended.connect(_void_questions, dispatch_uid="void questions")
@@ -20,12 +20,12 @@ class ToolsAppConfig(AppConfig):
 
 def _install_policies(**signal: Any) -> None:
     """Imported when it is needed: it brings along pydantic, 0.3 s that most commands of the command line do without."""
-    from tools_app.policies import install_policies
+    from tools_app.policy_store.policies import install_policies
 
     install_policies(**signal)
 
 
 def _void_questions(run_pk: int, reason: str, **_signal: Any) -> None:
-    from tools_app.execution.approvals import void_of_run
+    from tools_app.approvals.requests import void_of_run
 
     void_of_run(run_pk, f"the run was stopped ({reason})")

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, replace
 from typing import Any, Literal
 
-from sessions_app.rule_words import NOT_OFFERED
-from tools_app.definition import CallRef, Tool, ToolResult, text_result
-from tools_app.offer import OfferedNow
+from sessions_app.labels.rules import NOT_OFFERED
+from tools_app.core.definition import CallRef, Tool, ToolResult, text_result
+from tools_app.core.supervision import Plan, Supervision
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
-from tools_app.supervision import Plan, Supervision
+from tools_app.sources.offered import OfferedNow
 from tools_app.toolset import Toolset
 
 _DOOR = object()

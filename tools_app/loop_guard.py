@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tools_app.definition import TextBlock, ToolResult, text_result
+from tools_app.core.definition import TextBlock, ToolResult, text_result
 
 WARN_AFTER = 3  # identical results
 REFUSE_AFTER = 5

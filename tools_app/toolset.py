@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tools_app.adapter.profiles import adapt
-from tools_app.definition import Tool, ToolEnv
+from tools_app.core.definition import Tool, ToolEnv
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules
-from tools_app.registry import Registry
+from tools_app.schemas.provider_profiles import adapt
+from tools_app.sources.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)

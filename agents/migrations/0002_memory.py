@@ -3,7 +3,22 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-from agents.memory_table import drop_tables, make_tables
+TABLE = 'agents_memory_words'
+
+
+def create_table(apps, schema_editor):
+    if schema_editor.connection.vendor == 'postgresql':
+        schema_editor.execute(
+            f'CREATE TABLE {TABLE} (chunk_id bigint PRIMARY KEY '
+            'REFERENCES agents_memorychunk (id) ON DELETE CASCADE, words tsvector NOT NULL)'
+        )
+        schema_editor.execute(f'CREATE INDEX {TABLE}_gin ON {TABLE} USING gin (words)')
+    else:
+        schema_editor.execute(f"CREATE VIRTUAL TABLE {TABLE} USING fts5(words, tokenize='ascii', detail=none)")
+
+
+def drop_table(apps, schema_editor):
+    schema_editor.execute(f'DROP TABLE IF EXISTS {TABLE}')
 
 
 class Migration(migrations.Migration):
@@ -44,5 +59,5 @@ class Migration(migrations.Migration):
                 'default_permissions': (),
             },
         ),
-        migrations.RunPython(make_tables, drop_tables),
+        migrations.RunPython(create_table, drop_table),
     ]

@@ -24,7 +24,7 @@ class MemoryFile(models.Model):
 
 
 class MemoryChunk(models.Model):
-    """Some lines of a note; their words are in the table of agents.memory_index."""
+    """Some lines of a note; their words are in the table of agents.memory.index."""
 
     file = models.ForeignKey(MemoryFile, on_delete=models.CASCADE, related_name="chunks")
     start_line = models.PositiveIntegerField()

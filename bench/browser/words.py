@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agents.providers.scripted import says
+from agents.llm.providers.scripted import says
 from bench.told_model import Reply, reply
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ SECTION = """\
 ## {n}. How the queue keeps its order
 
 A worker **claims** a run with one statement, and only the one that holds the *lease* may write. See
-[the notes](https://example.org/notes) and `sessions_app/queue.py` for what happens when it dies in between.
+[the notes](https://example.org/notes) and `sessions_app/runs/queue.py` for what happens when it dies in between.
 
 - A lease lasts 20 seconds and is renewed every 5.
 - Whoever comes second finds the row taken:
@@ -76,7 +76,7 @@ def reply_to(asked: str) -> Reply:
 
 def session_of(user: "User", name: str, messages: int) -> tuple[str, str]:
     """A conversation of so many messages, every other one an answer of about 150 words; -> its key and its last message's id."""
-    from sessions_app.transcript_transfer import import_transcript
+    from sessions_app.sessions.transfer import import_transcript
 
     key = f"agent:main:{name}"
     import_transcript(user, key, io.BytesIO(b"".join(_lines(key, name, messages))))
@@ -84,7 +84,7 @@ def session_of(user: "User", name: str, messages: int) -> tuple[str, str]:
 
 
 def _lines(key: str, name: str, messages: int) -> Iterator[bytes]:
-    from sessions_app.transcript_jsonl import Entry, Header, entry_line, header_line
+    from sessions_app.sessions.jsonl import Entry, Header, entry_line, header_line
 
     began = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=messages)
     yield header_line(Header(key=key, agent="main", session_id="", created_at=began, title=f"{messages} messages"))

@@ -22,7 +22,7 @@ class ClawsiteEngine:
 
         from clawsite.accounts.tokens import service_user
         from clawsite.infra import bus, db
-        from sessions_app.sessions import ensure_session
+        from sessions_app.sessions.service import ensure_session
 
         settings.MAX_QUEUED_PER_USER = 1_000_000  # the backlog is one user's, and that limit is not what we measure
         await bus.start()
@@ -31,7 +31,7 @@ class ClawsiteEngine:
 
     async def send(self, number: int, session: str) -> None:
         from clawsite.infra import db
-        from sessions_app.runs import accept_run
+        from sessions_app.runs.lifecycle import accept_run
 
         row = self._sessions[session]
         await db.write(accept_run, user=self._user, session=row, run_id=f"{session}-{number}", prompt=str(number), key=str(row.id))
@@ -46,8 +46,8 @@ class ClawsiteEngine:
         from agents import worker
         from agents.runner import Runner
         from clawsite.infra import db
-        from sessions_app import queue
         from sessions_app.models import Run
+        from sessions_app.runs import queue
 
         class NothingToDo(Runner):
             async def _run(self) -> None:

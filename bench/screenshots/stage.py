@@ -94,8 +94,8 @@ class _Told:
         self._numbers = itertools.count(1)
 
     def ask(self, user: Any, key: str, question: str) -> None:
-        from sessions_app.runs import accept_run
-        from sessions_app.sessions import ensure_session
+        from sessions_app.runs.lifecycle import accept_run
+        from sessions_app.sessions.service import ensure_session
 
         session = ensure_session(user, key)
         run_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"question {next(self._numbers)}"))
@@ -115,7 +115,7 @@ class _Told:
 def _questions(told: _Told, ada: Any, bruno: Any) -> None:
     """Commands that wait for people, the older one first."""
     from clawsite.infra import clock
-    from tools_app.execution.rules import let_ask
+    from tools_app.exec.rules import let_ask
     from tools_app.models import Approval
 
     let_ask(MAIN, ada)
@@ -129,8 +129,8 @@ def _questions(told: _Told, ada: Any, bruno: Any) -> None:
 
 def _agents() -> None:
     from agents.models import Agent
-    from tools_app.policies import save_policy
-    from tools_app.policy_tests import save_test
+    from tools_app.policy_store.policies import save_policy
+    from tools_app.policy_store.policy_tests import save_test
 
     Agent.objects.filter(slug=MAIN).update(name="Main", model="openai/gpt-5")
     instructions = "Answer questions of our customers' staff. Be short. Name the page of the handbook you rely on."
@@ -146,7 +146,7 @@ def _agents() -> None:
 
 
 def _files(agent: Any, *users: Any) -> None:
-    from agents.workspace import workspace_of
+    from agents.context.workspace import workspace_of
 
     for user in users:
         (workspace_of(agent, user.pk) / "outages.csv").write_text(story.OUTAGES)
@@ -155,8 +155,8 @@ def _files(agent: Any, *users: Any) -> None:
 def _spread(user: Any) -> None:
     """Give each conversation its moment, and move what was said in it with it."""
     from clawsite.infra import clock
-    from sessions_app import marks
     from sessions_app.models import Session, TranscriptEntry
+    from sessions_app.sessions import marks
 
     now = clock.now()
     for key, minutes in MOMENTS.items():
@@ -175,7 +175,7 @@ def _past(owners: dict[str, Any]) -> None:
     """Runs of the last month; their figures follow from the day alone, so every picture shows the same."""
     from clawsite.infra import clock
     from sessions_app.models import Run
-    from sessions_app.sessions import ensure_session
+    from sessions_app.sessions.service import ensure_session
 
     sessions = {agent: ensure_session(owner, f"agent:{agent}:{PAST}") for agent, owner in owners.items()}
     today = clock.now().replace(hour=9, minute=0, second=0, microsecond=0)

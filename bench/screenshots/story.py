@@ -1,6 +1,6 @@
 """What is said in the pictures: questions, and how the model answers them. Data; nothing in it is about anybody."""
 
-from agents.providers.scripted import calls, fails, says, thinks
+from agents.llm.providers.scripted import calls, fails, says, thinks
 from bench.told_model import Reply, reply
 
 OUTAGES = """\

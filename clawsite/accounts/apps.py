@@ -10,15 +10,16 @@ class AccountsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from clawsite.accounts import announce, audited, browsers, confirmed, named_groups
+        from clawsite.accounts import audit, change_notices, group_deletion
         from clawsite.accounts.groups import install_groups
+        from clawsite.accounts.sign_in import browsers, recent_password
         from clawsite.accounts.tokens import install_gateway_user
 
-        announce.watch()
+        change_notices.watch()
         browsers.watch()
-        audited.watch()
-        confirmed.watch()
-        named_groups.watch()
+        audit.watch()
+        recent_password.watch()
+        group_deletion.watch()
         # Permissions are made app by app, so what holds some comes after the last app that has any.
         last = [app for app in apps.get_app_configs() if app.models_module][-1]
         post_migrate.connect(install_groups, sender=last, dispatch_uid="clawsite.accounts.groups")

@@ -18,10 +18,10 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from clawsite.accounts import announce
+from clawsite.accounts import change_notices
 from clawsite.accounts.groups import READ, SCOPES, WRITE, scopes_of
 from clawsite.accounts.models import AccessToken, User
-from clawsite.infra import audit
+from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Forbidden, InvalidRequest, Unavailable
 
 # Programs on the host: they may chat and read. Approving, policy and accounts stay with people.
@@ -76,7 +76,9 @@ def issue_token(
         expires = token.expires_at.isoformat(timespec="seconds")
         told = {"tools": token.tools} if token.tools else {}
         told |= {"made_with": made_with.prefix} if made_with else {}
-        audit.record("token.made", subject=_about(token), owner=user.pk, name=name, scopes=token.scopes, expires=expires, **told)
+        audit_log.record(
+            "token.made", subject=_about(token), owner=user.pk, name=name, scopes=token.scopes, expires=expires, **told
+        )
     return token, secret
 
 
@@ -85,8 +87,8 @@ def limit_token(token: AccessToken, *, allow_tools: Sequence[str], deny_tools: S
     with transaction.atomic():
         token.tools = checked_limits(allow_tools, deny_tools)
         token.save(update_fields=["tools"])
-        audit.record("token.limited", subject=_about(token), owner=token.user_id, name=token.name, tools=token.tools)
-        announce.account_changed(token.user_id)
+        audit_log.record("token.limited", subject=_about(token), owner=token.user_id, name=token.name, tools=token.tools)
+        change_notices.account_changed(token.user_id)
 
 
 def checked_limits(allow_tools: Sequence[str], deny_tools: Sequence[str]) -> dict[str, list[str]]:
@@ -108,8 +110,8 @@ def revoke_token(token: AccessToken) -> None:
     """End a token for good, and those that were made with it; a second time changes nothing."""
     with transaction.atomic():
         if AccessToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now()):
-            audit.record("token.revoked", subject=_about(token), owner=token.user_id, name=token.name)
-            announce.account_changed(token.user_id)
+            audit_log.record("token.revoked", subject=_about(token), owner=token.user_id, name=token.name)
+            change_notices.account_changed(token.user_id)
 
 
 def _about(token: AccessToken) -> tuple[str, str]:

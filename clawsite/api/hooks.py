@@ -10,17 +10,17 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from clawsite.accounts import throttle
-from clawsite.gateway import runtime
+from clawsite.accounts.sign_in import throttle
+from clawsite.gateway.delivery.run_waits import end_of_run
 from clawsite.gateway.hooks import deliver, log
 from clawsite.gateway.hooks.deliver import NotProven, Taken
 from clawsite.gateway.hooks.log import Came
 from clawsite.gateway.hooks.wishes import RunWish
 from clawsite.gateway.models import Hook
-from clawsite.gateway.run_waits import end_of_run
+from clawsite.gateway.server import runtime
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError
-from clawsite.infra.http_body import understood
+from clawsite.infra.request_body import understood
 from sessions_app.models import Run
 
 MOST_BYTES = 256 << 10

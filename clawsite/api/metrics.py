@@ -18,16 +18,16 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from clawsite.accounts import tokens
-from clawsite.api.caller import identified
-from clawsite.api.problems import problem_of
-from clawsite.gateway import runtime
-from clawsite.gateway.scopes import Scope
+from clawsite.api.http.authentication import identified
+from clawsite.api.http.problems import problem_of
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server import runtime
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Forbidden
-from clawsite.infra.metrics import ThisHost
+from clawsite.infra.observability.metrics import ThisHost
 from clawsite.infra.version import version
-from sessions_app import freezes, lanes, workers
 from sessions_app.models import Run
+from sessions_app.runs import freezes, lanes, workers
 from tools_app.models import Approval, Command
 
 RIGHTS = ("accounts.administer_gateway", "accounts.view_any_session")  # operators and auditors

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from clawsite.infra.acting import Actor, acting_as
+from clawsite.infra.audit.actor import Actor, acting_as
 
 if TYPE_CHECKING:
     from django.core.management.base import BaseCommand

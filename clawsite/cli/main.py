@@ -8,10 +8,10 @@ import os
 import sys
 from importlib import import_module
 
-from clawsite.cli import trouble
+from clawsite.cli import errors
 from clawsite.cli.command import CommandFailed, on_the_host, read_settings, run_plain
-from clawsite.infra.acting import acting_as
-from clawsite.infra.environment import SettingsError
+from clawsite.infra.audit.actor import acting_as
+from clawsite.infra.config.environment import SettingsError
 
 # In the order a new user needs them. The value is the module in this package.
 COMMANDS = {
@@ -53,7 +53,7 @@ def main() -> None:
     except SettingsError as wrong:
         code = _complain(str(wrong), 2)
     except Exception as error:
-        sentence = trouble.explain(error)
+        sentence = errors.explain(error)
         if sentence is None:
             raise
         code = _complain(sentence, 1)

@@ -7,8 +7,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clawsite.gateway.models import HookDelivery
-from clawsite.infra.admin_base import Around, Page, ReadOnlyAdmin
-from clawsite.infra.admin_display import link_column
+from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin
+from clawsite.infra.admin.display import link_column
 
 
 @admin.register(HookDelivery)

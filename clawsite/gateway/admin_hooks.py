@@ -22,10 +22,11 @@ from clawsite.gateway.hooks.log import Came
 from clawsite.gateway.hooks.presets import PRESETS
 from clawsite.gateway.hooks.wishes import RunWish
 from clawsite.gateway.models import Hook, HookDelivery
-from clawsite.infra import acting, audit
-from clawsite.infra.admin_actions import Outlook, confirmed
-from clawsite.infra.admin_base import Around, ClawAdmin, Page
-from clawsite.infra.admin_display import link_column
+from clawsite.infra.admin.actions import Outlook, confirmed
+from clawsite.infra.admin.base import Around, ClawAdmin, Page
+from clawsite.infra.admin.display import link_column
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import ClawError, Conflict
 
 EXAMPLE = """curl -X POST {address} -H 'Authorization: Bearer {secret}' -H 'Content-Type: application/json' -d '{body}'"""
@@ -233,7 +234,7 @@ class HookAdmin(ClawAdmin):
     @transaction.atomic
     def _delivered(self, request: HttpRequest, hook: Hook, came: Came, wish: Any) -> HttpResponse:
         taken = deliver.take(hook, came, None, wish)
-        audit.record(
+        audit_log.record(
             "admin.acted", actor=acting.account(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
         )
         self.message_user(request, _("It was delivered; the log shows it first."), messages.SUCCESS)

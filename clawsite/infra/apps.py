@@ -11,6 +11,6 @@ class InfraConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
-        from clawsite.infra import audit_guard
+        from clawsite.infra.audit import triggers as audit_triggers
 
-        post_migrate.connect(audit_guard.install, sender=self)
+        post_migrate.connect(audit_triggers.install, sender=self)

@@ -18,8 +18,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
-from clawsite.infra import metrics
 from clawsite.infra.errors import ClawError, Unavailable
+from clawsite.infra.observability import metrics
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra.errors import InvalidRequest
-from sessions_app.sessions import THINKING_LEVELS
+from sessions_app.sessions.service import THINKING_LEVELS
 
 COMMAND = re.compile(r"/([A-Za-z][\w-]{0,31})(?::|(?=\s)|$)\s*(.*)", re.DOTALL)
 FOR_MODEL = re.compile(r"@([A-Za-z0-9][\w.:/+-]{0,199})(?:\s+(.*))?", re.DOTALL)

@@ -7,20 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agents.model_choice import choose_model, find_model, is_provider
+from agents.prepare.model_choice import choose_model, find_model, is_provider
 from agents.selectors import check_agent, find_agent
 from clawsite.accounts.models import User
-from clawsite.infra import db, tracing
+from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.observability import tracing
+from clawsite.routing.attachments import GivenFile, kept
 from clawsite.routing.directives import Asked, Wish, read_directive
-from clawsite.routing.files import GivenFile, kept
-from clawsite.routing.past import PastMessage, entries_of, with_files_kept
-from sessions_app import attachments, lanes
-from sessions_app.client_calls import results_in
+from clawsite.routing.supplied_history import PastMessage, entries_of, with_files_kept
 from sessions_app.keys import DEFAULT_AGENT, main_key, parse_key
 from sessions_app.models import Session
-from sessions_app.runs import Accepted, accept_run
-from sessions_app.sessions import begin_with, create_session, find_session, own_session_id
+from sessions_app.runs import lanes
+from sessions_app.runs.client_tools import results_in
+from sessions_app.runs.lifecycle import Accepted, accept_run
+from sessions_app.sessions import attachments
+from sessions_app.sessions.service import begin_with, create_session, find_session, own_session_id
 
 
 @dataclass(frozen=True, slots=True)

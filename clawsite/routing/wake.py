@@ -1,6 +1,6 @@
 """Waking an agent: something has happened that a session's next run should be told, and perhaps that run is to start now.
 
-What a webhook tells is told in a run of its own, with the limits of that webhook, and in no other (sessions_app.system_events).
+What a webhook tells is told in a run of its own, with the limits of that webhook, and in no other (sessions_app.runs.system_events).
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,13 @@ from uuid import UUID, uuid4
 from django.db import transaction
 
 from clawsite.accounts.models import User
+from clawsite.infra import sql
 from clawsite.routing.inbound import open_session
-from sessions_app import lanes, sql, system_events
 from sessions_app.keys import main_key
 from sessions_app.models import Session, SystemEvent
 from sessions_app.origin import HOOK
-from sessions_app.runs import Accepted, accept_run, may_write
+from sessions_app.runs import lanes, system_events
+from sessions_app.runs.lifecycle import Accepted, accept_run, may_write
 
 Mode = Literal["now", "next-heartbeat"]
 NOW: Mode = "now"

@@ -9,7 +9,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from sessions_app import workers
+from sessions_app.runs import workers
 
 _seen_migrated = False
 

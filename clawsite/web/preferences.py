@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from clawsite.accounts.models import User
-from clawsite.web.addresses import inside
+from clawsite.web.redirects import inside
 
 THEME_COOKIE = "clawsite_theme"
 COOKIE_LIVES = 365 * 24 * 3600

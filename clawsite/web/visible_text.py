@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy
 
-from tools_app.hidden_letters import IN_NAME
+from tools_app.core.hidden_characters import IN_NAME
 
 PLAIN = re.compile(r"[ -~]*")
 INLINE_CODE = re.compile(r"`([^`\n]+)`")

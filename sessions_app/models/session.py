@@ -10,8 +10,8 @@ from django.db.models import Q, UniqueConstraint
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from clawsite.infra.fulltext.tokenizer import title_words
 from sessions_app.keys import OPENAI, shared_key
-from sessions_app.search_words import title_words
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User

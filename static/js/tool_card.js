@@ -141,7 +141,7 @@ export function verdictOf({ verdict, meta, details }) {
   return { allowed: !refused, layer: meta?.layer ?? details?.layer, admission: meta?.admission };
 }
 
-/** A command was refused because nobody has said anything about commands. The code is that of tools_app/execution/supervise.py. */
+/** A command was refused because nobody has said anything about commands. The code is that of tools_app/approvals/supervise.py. */
 export function isForWantOfARule(details) {
   return details?.code === "exec_no_rule";
 }

@@ -9,7 +9,7 @@ from tests.plugin_maker import TOOLS, forget, install, note
 def fresh_policy(database):
     """The tool policy as a new installation has it, and again so afterwards."""
     from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
-    from tools_app.policies import install_policies
+    from tools_app.policy_store.policies import install_policies
 
     def renew():
         for model in (PolicyTest, ToolPolicy, PolicyVersion):
@@ -52,7 +52,7 @@ def echo(add_plugin):
 def weather(database):
     """An enabled MCP server that a worker has seen, with the tool weather__forecast."""
     from tests.seen_servers import seen
-    from tools_app import source_changes
     from tools_app.models import McpServer
+    from tools_app.policy_store import source_changes
 
     return seen(source_changes.save_server(McpServer(name="weather", command="true", enabled=True)), "forecast")

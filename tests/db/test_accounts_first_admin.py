@@ -7,8 +7,9 @@ import pytest
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from clawsite.accounts import first_admin, groups
+from clawsite.accounts import groups
 from clawsite.accounts.models import FirstAdminLink, User
+from clawsite.accounts.sign_in import first_admin
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 
 pytestmark = pytest.mark.usefixtures("fresh_installation")

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.db import transaction
 
 from clawsite.accounts import groups, tokens
-from clawsite.accounts.admin import WHAT_GROUPS_MAY
+from clawsite.accounts.admin.accounts import WHAT_GROUPS_MAY
 from clawsite.accounts.models import User
 from clawsite.infra import bus
 

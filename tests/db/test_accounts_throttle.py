@@ -11,8 +11,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from clawsite.accounts import addresses, throttle
 from clawsite.accounts.models import FailedSignIns, KnownAddress
+from clawsite.accounts.sign_in import client_address, throttle
 from clawsite.infra.errors import Unavailable
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -99,7 +99,7 @@ def test_failures_are_forgotten_after_twenty_quiet_minutes() -> None:
     ],
 )
 def test_each_client_has_one_spelling(written: str, counted: str) -> None:
-    assert addresses.canonical(written) == counted
+    assert client_address.canonical(written) == counted
 
 
 def test_another_spelling_of_an_address_is_the_same_address() -> None:
@@ -123,7 +123,7 @@ def test_another_spelling_of_an_address_is_the_same_address() -> None:
     ],
 )
 def test_forwarded_addresses_are_believed_as_far_as_proxies_are_trusted(forwarded: str, proxies: int, counted: str) -> None:
-    assert addresses.of_client(HERE, forwarded, proxies) == counted
+    assert client_address.of_client(HERE, forwarded, proxies) == counted
 
 
 def test_guesses_from_many_addresses_slow_the_account_down_for_a_minute_at_most() -> None:

@@ -5,8 +5,8 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from clawsite.accounts.models import AccessToken, User
-from sessions_app import runs
 from sessions_app.models import Run, Session, SessionMark
+from sessions_app.runs import lifecycle
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
 
@@ -49,7 +49,7 @@ def run(user, session_of):
     """Make runs of one user, each in a session of its own."""
 
     def make(run_id: str, status: str = "accepted") -> Run:
-        accepted = runs.accept_run(user=user, session=session_of(user), run_id=run_id, prompt="a private question")
+        accepted = lifecycle.accept_run(user=user, session=session_of(user), run_id=run_id, prompt="a private question")
         Run.objects.filter(pk=accepted.pk).update(status=status)
         return Run.objects.get(pk=accepted.pk)
 
@@ -84,7 +84,7 @@ def test_confirmed_runs_are_stopped_by_the_service(staff, run):
 
 def test_only_the_run_that_was_chosen_stops(staff, run, user):
     chosen = run("k1")
-    beside = runs.accept_run(user=user, session=chosen.session, run_id="k2", prompt="next")
+    beside = lifecycle.accept_run(user=user, session=chosen.session, run_id="k2", prompt="next")
     staff("Operator")(RUNS, "abort_runs", chosen, sure=True)
     assert Run.objects.get(pk=beside.pk).status == "accepted"
 

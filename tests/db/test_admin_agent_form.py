@@ -4,12 +4,12 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from agents import admin_form
+from agents.admin import forms
 from agents.models import Agent
-from clawsite.cli import checks_stored
-from tools_app import policies
+from clawsite.cli.doctor import database
 from tools_app.models import PolicyVersion, ToolPolicy
-from tools_app.policy_tests import save_test
+from tools_app.policy_store import policies
+from tools_app.policy_store.policy_tests import save_test
 
 pytestmark = pytest.mark.usefixtures("database", "surroundings")
 
@@ -139,9 +139,9 @@ def test_code_database_and_anchor_are_not_for_agents_either(client, settings, tm
 
 def test_the_doctor_names_a_workspace_that_the_form_would_refuse_today(client, settings, tmp_path):
     assert send(client, MAIN, workspace=str(tmp_path)).status_code == 302
-    assert checks_stored.check_workspaces(settings).level == "ok"
+    assert database.check_workspaces(settings).level == "ok"
     settings.BASE_DIR = tmp_path / "moved-here"
-    finding = checks_stored.check_workspaces(settings)
+    finding = database.check_workspaces(settings)
     assert (finding.level, f"main has {tmp_path}: " in finding.text) == ("warn", True)
 
 
@@ -191,8 +191,8 @@ def test_a_policy_changed_between_the_look_and_the_save_leaves_the_agent_alone_t
         if len(looks) > 1:
             real(form, seen)
 
-    real = admin_form.check_version
-    monkeypatch.setattr(admin_form, "check_version", too_early)
+    real = forms.check_version
+    monkeypatch.setattr(forms, "check_version", too_early)
     seen = policies.current_rules().version
     policies.save_policy(scope="agent", subject="main", profile="minimal")
     answer = send(client, MAIN, name="Renamed", profile="full", seen_version=seen)

@@ -4,18 +4,19 @@ import pytest
 from django.db import transaction
 from django.utils import translation
 
-from clawsite.gateway.approval_facts import add_approvals
+from clawsite.gateway.protocol.approvals import add_approvals
 from clawsite.infra import clock
-from sessions_app import queue, tool_calls
+from sessions_app.labels.rules import decision_words
 from sessions_app.models import Event, ToolCall
-from sessions_app.rule_words import decision_words
-from sessions_app.run_words import without_words
-from sessions_app.tool_calls import Decision
+from sessions_app.reports.redaction import without_words
+from sessions_app.runs import queue, tool_calls
+from sessions_app.runs.tool_calls import Decision
 from sessions_app.verdicts import verdict_of
 from tests.asking import KEPT, allow_asking, asked, claimed_run, decide, planned
-from tools_app.execution import approvals, grants
-from tools_app.execution.grants import Wish
-from tools_app.execution.supervise import may_still_start
+from tools_app.approvals import grants
+from tools_app.approvals import requests as approval_requests
+from tools_app.approvals.grants import Wish
+from tools_app.approvals.supervise import may_still_start
 from tools_app.models import Grant
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -62,7 +63,7 @@ def words(verdict):
 
 def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed, approver, tmp_path):
     question = asked(claimed, tmp_path)
-    approvals.resolve(question.pk, by=approver, decision="allow-once")
+    approval_requests.resolve(question.pk, by=approver, decision="allow-once")
     verdict = started(claimed, tmp_path)
     admission = {"by": "answer", "approval": str(question.pk), "decision": "allow-once", "person": "ada"}
     assert verdict["admission"] == admission
@@ -83,18 +84,18 @@ def test_a_yes_for_one_time_names_the_person_and_the_layers_stand_behind(claimed
 )
 def test_a_yes_for_longer_says_how_long_how_often_and_where(wish, extent, claimed, approver, tmp_path):
     question = asked(claimed, tmp_path)
-    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=wish)
+    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=wish)
     assert words(started(claimed, tmp_path)) == f"approved by ada: {extent}"
 
 
 def test_always_says_for_how_long_that_is(claimed, approver, tmp_path):
-    approvals.resolve(asked(claimed, tmp_path).pk, by=approver, decision="allow-always")
+    approval_requests.resolve(asked(claimed, tmp_path).pk, by=approver, decision="allow-always")
     assert words(started(claimed, tmp_path)) == "allowed always by ada: for 90 days, for this agent, in all chats"
 
 
 def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed, approver, tmp_path):
     question = asked(claimed, tmp_path)
-    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, 3))
+    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900, 3))
     started(claimed, tmp_path)
     verdict = started(claimed, tmp_path, call="c2")
     grant = Grant.objects.get()
@@ -118,7 +119,7 @@ def test_who_follows_the_chat_is_told_with_the_answer_how_far_it_reaches(claimed
     question = asked(claimed, tmp_path)
     with transaction.atomic():
         queue.park(claimed, "approval")  # no worker has it, so the answer itself is told
-    approvals.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900))
+    approval_requests.resolve(question.pk, by=approver, decision="allow-for", wish=Wish("session", 900))
     granted = {"grant": Grant.objects.get().pk, "scope": "session", "seconds": 900, "uses": None}
     decided = Event.objects.filter(run=claimed.pk, stream="tool").order_by("-seq")[0].data
     assert decided["approval"]["granted"] == granted

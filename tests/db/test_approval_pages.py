@@ -11,13 +11,14 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents.models import Agent
-from clawsite.gateway.approval_facts import add_offers
+from clawsite.gateway.protocol.approvals import add_offers
 from clawsite.infra import clock
 from sessions_app.models import SessionMember
 from tests.approvals import asked, many, plan_of, shown_of
-from tools_app.execution import approvals, approvers, grants
-from tools_app.execution.supervise import NO_RULE
-from tools_app.execution.terms import Script
+from tools_app.approvals import approvers, grants
+from tools_app.approvals import requests as approval_requests
+from tools_app.approvals.supervise import NO_RULE
+from tools_app.exec.gate.types import Script
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
@@ -248,7 +249,7 @@ def test_the_card_counts_by_the_rules_of_now(ada, ben, session_of):
 
 def test_it_is_told_why_an_answer_became_void(ada, ben, question):
     answer(browser(ben), question, reason="fine")
-    approvals.void([Approval.objects.get(pk=question.pk)], approvers.LOST_THE_RIGHT)
+    approval_requests.void([Approval.objects.get(pk=question.pk)], approvers.LOST_THE_RIGHT)
     for address in (reverse("approval", args=[question.pk]), reverse("approvals-history")):
         page = browser(ben).get(address).content.decode()
         assert "ben approved it once; it became void before it began" in page
@@ -280,7 +281,7 @@ def test_extending_leaves_it_open_longer(ben, ada, session_of):
 
 def test_several_are_answered_each_for_itself(ada, ben, person, session_of):
     questions = [asked(ada, session_of(ada)) for _ in range(3)]
-    approvals.resolve(questions[1].pk, by=person("Approver", name="cleo"), decision="deny")
+    approval_requests.resolve(questions[1].pk, by=person("Approver", name="cleo"), decision="deny")
     chosen = [f"{each.pk}:{each.plan_hash}" for each in questions[:2]] + [f"{questions[2].pk}:{'0' * 64}"]
     given = browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-once"}, **HTMX)
     assert [status_of(each) for each in questions] == ["approved", "denied", "pending"]
@@ -389,7 +390,7 @@ def test_filters_narrow_the_list(ada, ben, person, session_of):
 
 
 def test_what_was_answered_meanwhile_comes_with_the_live_list(ben, person, question):
-    approvals.resolve(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+    approval_requests.resolve(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
     told = browser(ben).get(reverse("approvals-live"), {"shown": f"{question.pk}:as-it-was"}).content.decode()
     assert "cleo approved it once" in told
     assert "<article" not in browser(ben).get(reverse("approvals-live")).content.decode()
@@ -401,7 +402,7 @@ def test_a_card_that_has_not_changed_is_not_sent_again(ben, question):
     stamp = page.partition('data-stamp="')[2].partition('"')[0]
     told = client.get(reverse("approvals-live"), {"shown": f"{question.pk}:{stamp}"}).content.decode()
     assert "<article" not in told
-    approvals.extend(question.pk, by=ben)
+    approval_requests.extend(question.pk, by=ben)
     assert "<article" in client.get(reverse("approvals-live"), {"shown": f"{question.pk}:{stamp}"}).content.decode()
     assert client.get(reverse("approvals-live"), {"shown": "nonsense"}).status_code == 404
 
@@ -413,7 +414,7 @@ def test_the_badge_counts_for_approvers_only(ada, ben, question):
 
 
 def test_the_history_tells_person_time_and_outcome(ben, question):
-    approvals.resolve(question.pk, by=ben, decision="allow-once")
+    approval_requests.resolve(question.pk, by=ben, decision="allow-once")
     Approval.objects.filter(pk=question.pk).update(status="used", used_at=clock.now())
     command_of(question, name="quiet-otter", status="exited", exit_code=3)
     page = browser(ben).get(reverse("approvals-history")).content.decode()

@@ -7,16 +7,17 @@ from django.apps import apps
 from django.contrib.auth.models import Group
 from django.db import transaction
 
-from agents import stateless_sessions
-from clawsite.gateway.approvals import open_records
+from agents import session_cleanup
+from clawsite.gateway.protocol.approvals import open_records
 from clawsite.infra import clock
 from clawsite.infra.errors import Forbidden
-from clawsite.web import approvals_card
+from clawsite.web.approvals import card as approvals_card
 from sessions_app.models import Run, Session
-from sessions_app.runs import SENT_BY
+from sessions_app.runs.lifecycle import SENT_BY
 from tests.asking import allow_asking, asked, claimed_run, decide, planned
-from tools_app.execution import approvals, approvers, grants, supervise
-from tools_app.execution.grants import Wish
+from tools_app.approvals import approvers, grants, supervise
+from tools_app.approvals import requests as approval_requests
+from tools_app.approvals.grants import Wish
 from tools_app.models import Approval, ExecRule, Grant
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -91,7 +92,7 @@ def giver(person, requester, request):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, claimed, question, giver, plan, security):
-    approvals.resolve(question.pk, by=giver, decision="allow-once", reason="go on")
+    approval_requests.resolve(question.pk, by=giver, decision="allow-once", reason="go on")
     change(giver, security)
     decided = decide(claimed, plan, why="")
     assert (decided.effect, decided.asked_now, decided.approval == str(question.pk)) == ("ask", True, False)
@@ -106,7 +107,7 @@ def test_an_answer_that_its_giver_could_not_give_any_more_is_asked_anew(change, 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_why(change, claimed, question, giver, plan, security):
-    approvals.resolve(question.pk, by=giver, decision="allow-once")
+    approval_requests.resolve(question.pk, by=giver, decision="allow-once")
     decided = decide(claimed, plan)
     assert decided.effect == "allow"
     change(giver, security)
@@ -119,7 +120,7 @@ def test_nor_does_it_start_a_command_in_the_last_moment_and_the_model_is_told_wh
 
 def test_rules_that_its_giver_fulfils_leave_an_answer_valid(claimed, question, person, plan, security):
     ada = person("Approver", "Security")
-    approvals.resolve(question.pk, by=ada, decision="allow-once")
+    approval_requests.resolve(question.pk, by=ada, decision="allow-once")
     allow_asking(exclude_requester=True).approver_groups.add(security)
     assert start(claimed, plan, decide(claimed, plan)) == ""
 
@@ -130,7 +131,7 @@ def test_of_two_who_agreed_both_must_still_be_able_to(requester, session_of, per
     question = asked(claimed, tmp_path)
     ada, ben, cleo = (person("Approver") for _ in range(3))
     for who in (ada, ben):
-        approvals.resolve(question.pk, by=who, decision="allow-once")
+        approval_requests.resolve(question.pk, by=who, decision="allow-once")
     plan = planned(claimed, tmp_path, "touch made")
     decided = decide(claimed, plan)
     assert decided.approval == str(question.pk)
@@ -138,7 +139,7 @@ def test_of_two_who_agreed_both_must_still_be_able_to(requester, session_of, per
     assert approvers.LOST_THE_RIGHT in start(claimed, plan, decided)
     anew = decide(claimed, plan)
     for who in (ben, cleo):
-        approvals.resolve(anew.approval, by=who, decision="allow-once")
+        approval_requests.resolve(anew.approval, by=who, decision="allow-once")
     assert start(claimed, plan, decide(claimed, plan)) == ""
 
 
@@ -147,14 +148,14 @@ def test_an_open_question_is_answered_by_the_rules_of_now(question, requester, p
     rule = allow_asking(two_people=True, exclude_requester=True)
     rule.approver_groups.add(security)
     with pytest.raises(Forbidden, match="somebody else"):
-        approvals.resolve(question.pk, by=requester, decision="allow-once")
+        approval_requests.resolve(question.pk, by=requester, decision="allow-once")
     with pytest.raises(Forbidden, match="somebody of: Security"):
-        approvals.resolve(question.pk, by=person("Approver"), decision="deny")
+        approval_requests.resolve(question.pk, by=person("Approver"), decision="deny")
     (told,) = open_records(ada, limit=5)
     card = approvals_card.card(requester, question)
     assert (told["needed"], told["whyNot"], card.needed, "somebody else" in card.why_not) == (2, "", 2, True)
-    assert approvals.resolve(question.pk, by=ada, decision="allow-once").is_open
-    answered = approvals.resolve(question.pk, by=ben, decision="allow-once")
+    assert approval_requests.resolve(question.pk, by=ada, decision="allow-once").is_open
+    answered = approval_requests.resolve(question.pk, by=ben, decision="allow-once")
     assert (answered.status, answered.needed, answered.approver_groups) == ("approved", 2, [[security.pk]])
 
 
@@ -162,13 +163,13 @@ def test_and_by_those_of_the_moment_it_was_asked(requester, session_of, person, 
     allow_asking(two_people=True)
     question = asked(claimed_run(requester, session_of(requester)), tmp_path)
     allow_asking(two_people=None)
-    assert approvals.resolve(question.pk, by=person("Approver"), decision="allow-once").is_open
+    assert approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-once").is_open
 
 
 def test_the_rules_of_those_that_passed_the_message_on_count_too(question, claimed, person):
     Run.objects.filter(pk=claimed.pk).update(options={SENT_BY: {"through": [["other", "s1"]]}})
     allow_asking("agent", "other", two_people=True)
-    assert approvals.resolve(question.pk, by=person("Approver"), decision="allow-once").is_open
+    assert approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-once").is_open
 
 
 def test_many_cards_cost_as_many_queries_as_one(requester, session_of, person, security, django_assert_num_queries, tmp_path):
@@ -191,8 +192,8 @@ def test_a_group_that_takes_the_name_of_another_does_not_take_its_place(question
     Group.objects.create(name="Security")
     ben = person("Approver", "Security")
     with pytest.raises(Forbidden, match="Security of old"):
-        approvals.resolve(question.pk, by=ben, decision="allow-once")
-    assert approvals.resolve(question.pk, by=ada, decision="allow-once").status == "approved"
+        approval_requests.resolve(question.pk, by=ben, decision="allow-once")
+    assert approval_requests.resolve(question.pk, by=ada, decision="allow-once").status == "approved"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_only_what_both_said_is_granted(one, other, both, requester, session_of,
     allow_asking(two_people=True)
     question = asked(claimed_run(requester, session_of(requester)), tmp_path)
     for scope in (one, other):
-        approvals.resolve(question.pk, by=person("Approver"), decision="allow-for", wish=Wish(scope, 900))
+        approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-for", wish=Wish(scope, 900))
     question.refresh_from_db()
     assert (question.status, question.decision) == ("approved", "allow-for" if both else "allow-once")
     assert list(Grant.objects.values_list("scope", flat=True)) == ([both] if both else [])
@@ -224,7 +225,7 @@ def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, session_
     claimed = claimed_run(requester, session_of(requester))
     question, people = asked(claimed, tmp_path), [person("Approver"), person("Approver")]
     for giver in people:
-        approvals.resolve(question.pk, by=giver, decision="allow-always")
+        approval_requests.resolve(question.pk, by=giver, decision="allow-always")
     grant = Grant.objects.get()
     assert [grant.seconded_by, grant.owner] == people
     again = planned(claimed, tmp_path, "touch made", **AGAIN)
@@ -236,10 +237,10 @@ def test_a_grant_of_two_counts_while_both_could_give_it(who, requester, session_
 @pytest.mark.parametrize("change", [loses_the_right, is_one_of_two])
 def test_a_grant_whose_question_is_gone_is_judged_as_before(change, claimed, question, person, session_of, tmp_path, security):
     ada = person("Approver")
-    approvals.resolve(question.pk, by=ada, decision="allow-always")
+    approval_requests.resolve(question.pk, by=ada, decision="allow-always")
     other = person()
     elsewhere = claimed_run(other, session_of(other), "k2")
-    while stateless_sessions.shrink(claimed.session_id):
+    while session_cleanup.shrink(claimed.session_id):
         pass
     assert (Session.objects.filter(pk=claimed.session_id).count(), Approval.objects.count()) == (0, 0)
     again = planned(elsewhere, tmp_path, "touch made", **AGAIN)
@@ -259,7 +260,7 @@ def test_an_operators_own_list_needs_nobodys_answer(claimed, person, tmp_path):
 def test_earlier_rows_are_filled_from_what_is_known_of_them(claimed, question, person, security):
     migration = importlib.import_module("tools_app.migrations.0006_who_agreed_is_kept")
     ada, ben = person("Approver"), person("Approver")
-    approvals.resolve(question.pk, by=ada, decision="allow-always")
+    approval_requests.resolve(question.pk, by=ada, decision="allow-always")
     question.votes.create(user=ada, at=clock.now())
     question.votes.create(user=ben, at=clock.now())
     shape = [{"pattern": "/usr/bin/ls", "shape": ["-l"]}]

@@ -8,11 +8,11 @@ from django.db import connection, transaction
 
 from clawsite.infra.errors import Conflict
 from clawsite.routing.inbound import open_session
-from sessions_app.asked_once import asked_once
-from sessions_app.forks import fork_session
 from sessions_app.models import Session
-from sessions_app.runs import accept_run
-from sessions_app.sessions import inject_message
+from sessions_app.runs.lifecycle import accept_run
+from sessions_app.sessions.forks import fork_session
+from sessions_app.sessions.idempotency import asked_once
+from sessions_app.sessions.service import inject_message
 
 ASKED = {"label": "plans"}
 

@@ -6,9 +6,9 @@ from http.cookies import SimpleCookie
 import pytest
 from django.test import Client
 
-from sessions_app import attachments
-from sessions_app.attachments import take
 from sessions_app.models import Attachment, SessionMember
+from sessions_app.sessions import attachments
+from sessions_app.sessions.attachments import take
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

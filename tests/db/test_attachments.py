@@ -7,17 +7,18 @@ from datetime import timedelta
 
 import pytest
 
-from agents.attached import copy_in
+from agents.context.attachments import copy_in
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
-from clawsite.routing.files import GivenFile
-from clawsite.routing.files import kept as kept_of_message
-from sessions_app import attachments, forks, journal
-from sessions_app.attachments import TooLarge, TooMany, WrongKind, path_of, register, store, sweep_files, take, visible
-from sessions_app.journal import NewEntry, Placed
+from clawsite.routing.attachments import GivenFile
+from clawsite.routing.attachments import kept as kept_of_message
+from sessions_app.events import journal
+from sessions_app.events.journal import NewEntry, Placed
 from sessions_app.models import Attachment, SessionMember, TranscriptEntry
-from sessions_app.prompt_content import prompt_content
-from sessions_app.runs import accept_run
+from sessions_app.runs.lifecycle import accept_run
+from sessions_app.sessions import attachments, forks
+from sessions_app.sessions.attachments import TooLarge, TooMany, WrongKind, path_of, register, store, sweep_files, take, visible
+from sessions_app.transcript.prompt_content import prompt_content
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

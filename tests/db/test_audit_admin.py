@@ -10,7 +10,11 @@ from django.db import connection
 from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 
-from clawsite.infra import acting, audit, audit_chain, audit_export, clock
+from clawsite.infra import clock
+from clawsite.infra.audit import actor
+from clawsite.infra.audit import chain as audit_chain
+from clawsite.infra.audit import export as audit_export
+from clawsite.infra.audit import log as audit_log
 from clawsite.infra.models import AuditEntry, AuditSeal
 from tests import audit_room
 
@@ -27,7 +31,7 @@ def surroundings(database, settings):
 
 
 def test_it_is_a_log_in_menu_and_headings_and_its_rows_are_entries(staff):
-    audit.record_all(audit.Entry("settings.changed") for _ in range(3))
+    audit_log.record_all(audit_log.Entry("settings.changed") for _ in range(3))
     client = staff("Auditor")
     page = client.get(LIST, secure=True).content.decode()
     assert re.search(r"<h1>Audit log\s*</h1>", page)
@@ -60,8 +64,8 @@ def page(entry: AuditEntry) -> str:
 
 
 def fill(count: int) -> None:
-    audit.record_all(
-        audit.Entry("call.refused", acting.agent("main"), ("tool", f"tool-{n}"), "0b5c-session", n, {"layer": "sandbox", "n": n})
+    audit_log.record_all(
+        audit_log.Entry("call.refused", actor.agent("main"), ("tool", f"tool-{n}"), "0b5c-session", n, {"layer": "sandbox", "n": n})
         for n in range(count)
     )
     while audit_chain.seal():
@@ -98,7 +102,7 @@ def test_an_auditor_sees_the_list_and_one_entry_with_its_place_in_the_chain(audi
 
 
 def test_what_is_in_an_entry_cannot_become_html(auditor):
-    audit.record("call.refused", subject=("tool", "<img src=x onerror=alert(1)>"), name="<script>alert(1)</script>")
+    audit_log.record("call.refused", subject=("tool", "<img src=x onerror=alert(1)>"), name="<script>alert(1)</script>")
     for address in (LIST, page(AuditEntry.objects.get(action="call.refused"))):
         said = auditor.get(address, secure=True).content.decode()
         assert "<img src=x" not in said
@@ -107,7 +111,7 @@ def test_what_is_in_an_entry_cannot_become_html(auditor):
 
 def test_the_list_is_filtered_and_searched(auditor):
     fill(3)
-    audit.record("sign_in.failed", subject=("account", "99"))
+    audit_log.record("sign_in.failed", subject=("account", "99"))
 
     def listed(query: str) -> set[str]:
         response = auditor.get(f"{LIST}?{query}", secure=True)
@@ -179,11 +183,11 @@ def test_fifty_entries_cost_no_more_queries_than_five(auditor):
 
 
 def test_a_session_and_a_run_lead_to_their_part_of_the_log(auditor, session_of, user):
-    from sessions_app import runs
+    from sessions_app.runs import lifecycle
 
     session = session_of(user)
-    run = runs.accept_run(user=user, session=session, run_id="r", prompt="hello")
-    audit.record("call.allowed", session=session.pk, run=run.pk)
+    run = lifecycle.accept_run(user=user, session=session, run_id="r", prompt="hello")
+    audit_log.record("call.allowed", session=session.pk, run=run.pk)
     said = auditor.get(f"/admin/sessions_app/session/{session.pk}/change/", secure=True).content.decode()
     assert f'href="{LIST}?session={session.pk}"' in said
     said = auditor.get(f"/admin/sessions_app/run/{run.pk}/change/", secure=True).content.decode()

@@ -7,10 +7,12 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from clawsite.infra import audit, audit_chain, clock
-from clawsite.infra.audit_chain import GENESIS, link
-from clawsite.infra.audit_guard import HEAD, SEAL
-from clawsite.infra.audit_verify import verify
+from clawsite.infra import clock
+from clawsite.infra.audit import chain as audit_chain
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit.chain import GENESIS, link
+from clawsite.infra.audit.triggers import HEAD, SEAL
+from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
 from tests import audit_room
 from tests.audit_room import insert
@@ -22,7 +24,7 @@ def empty_log(database):
 
 
 def record(count: int) -> None:
-    audit.record_all(audit.Entry("call.allowed", subject=("tool", n)) for n in range(count))
+    audit_log.record_all(audit_log.Entry("call.allowed", subject=("tool", n)) for n in range(count))
 
 
 def test_each_seal_follows_the_one_before():
@@ -88,10 +90,10 @@ def test_an_entry_that_is_committed_late_comes_later_in_the_chain():
         assert audit_chain.seal() == 1
         return
     with transaction.atomic():
-        audit.record("call.allowed", subject=("tool", "late"))
+        audit_log.record("call.allowed", subject=("tool", "late"))
 
         def meanwhile() -> None:
-            audit.record("call.allowed", subject=("tool", "early"))
+            audit_log.record("call.allowed", subject=("tool", "early"))
             assert audit_chain.seal() == 1
 
         in_thread(meanwhile)

@@ -3,8 +3,8 @@
 import pytest
 from django.test import Client
 
-from clawsite.accounts import first_admin
 from clawsite.accounts.models import FirstAdminLink
+from clawsite.accounts.sign_in import first_admin
 from clawsite.infra.models import AuditEntry
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")

@@ -8,14 +8,18 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from clawsite.infra import acting, audit, audit_chain, audit_guard, clock
-from clawsite.infra.acting import SYSTEM, Actor
-from clawsite.infra.audit_actions import ACTIONS, UnknownAction
-from clawsite.infra.audit_guard import ENTRY, HEAD, SEAL
-from clawsite.infra.audit_verify import verify
+from clawsite.infra import clock
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import chain as audit_chain
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit import triggers as audit_triggers
+from clawsite.infra.audit.actions import ACTIONS, UnknownAction
+from clawsite.infra.audit.actor import SYSTEM, Actor
+from clawsite.infra.audit.triggers import ENTRY, HEAD, SEAL
+from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AppendOnly, AuditEntry, AuditSeal
 from tests import audit_room
-from tools_app.execution.line import MOST_BYTES
+from tools_app.exec.gate.shell.line import MOST_BYTES
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +29,7 @@ def empty_log(database):
 
 def test_an_entry_has_every_field():
     before = clock.now()
-    audit.record(
+    audit_log.record(
         "grant.made",
         actor=Actor("person", "7", "ada"),
         subject=("grant", 12),
@@ -46,27 +50,27 @@ def test_an_entry_has_every_field():
 
 def test_an_action_nobody_knows_is_a_mistake_and_leaves_nothing():
     with pytest.raises(UnknownAction, match=r"call\.alowed"):
-        audit.record_all([audit.Entry("call.allowed", SYSTEM), audit.Entry("call.alowed", SYSTEM)])
+        audit_log.record_all([audit_log.Entry("call.allowed", SYSTEM), audit_log.Entry("call.alowed", SYSTEM)])
     assert not AuditEntry.objects.exists()
 
 
 def test_every_action_fits_its_column():
     assert max(map(len, ACTIONS)) <= 40
-    audit.record_all(audit.Entry(action) for action in ACTIONS)
+    audit_log.record_all(audit_log.Entry(action) for action in ACTIONS)
     assert AuditEntry.objects.count() == len(ACTIONS)
 
 
 def test_the_entry_of_an_effect_that_is_rolled_back_is_gone_with_it():
     with transaction.atomic():
-        audit.record("command.started")
+        audit_log.record("command.started")
         transaction.set_rollback(True)
     assert not AuditEntry.objects.exists()
 
 
 def test_a_turn_of_many_calls_is_one_statement():
-    entries = [audit.Entry("call.allowed", acting.agent("main"), ("tool", f"t{n}"), details={"policy": n}) for n in range(20)]
+    entries = [audit_log.Entry("call.allowed", acting.agent("main"), ("tool", f"t{n}"), details={"policy": n}) for n in range(20)]
     with CaptureQueriesContext(connection) as queries:
-        audit.record_all(entries)
+        audit_log.record_all(entries)
     assert len(queries) == 1
     assert AuditEntry.objects.count() == 20
     assert len(set(AuditEntry.objects.values_list("at", flat=True))) == 1
@@ -74,15 +78,15 @@ def test_a_turn_of_many_calls_is_one_statement():
 
 def test_nothing_to_record_is_no_statement():
     with CaptureQueriesContext(connection) as queries:
-        audit.record_all([])
+        audit_log.record_all([])
     assert len(queries) == 0
 
 
 def test_without_an_actor_it_is_whoever_acts_now():
-    audit.record("settings.changed")
+    audit_log.record("settings.changed")
     with acting.acting_as(lambda: Actor("system", name="claw policy (root)")):
-        audit.record("settings.changed")
-    audit.record("settings.changed")
+        audit_log.record("settings.changed")
+    audit_log.record("settings.changed")
     assert list(AuditEntry.objects.order_by("pk").values_list("actor_name", flat=True)) == ["", "claw policy (root)", ""]
 
 
@@ -102,7 +106,7 @@ ODD = {
 
 
 def test_whatever_is_recorded_is_read_back_as_its_digest_says():
-    audit.record_all([audit.Entry("settings.changed", Actor("person", "1", "a\0\ud800b"), details=ODD)])
+    audit_log.record_all([audit_log.Entry("settings.changed", Actor("person", "1", "a\0\ud800b"), details=ODD)])
     assert verify().unsealed == 1
     assert verify().findings == []
     audit_chain.seal()
@@ -121,9 +125,9 @@ def test_whatever_is_recorded_is_read_back_as_its_digest_says():
     ],
 )
 def test_details_have_a_limit(details):
-    audit.record("settings.changed", subject=("s" * 500, "t" * 500), session="u" * 500, **details)
+    audit_log.record("settings.changed", subject=("s" * 500, "t" * 500), session="u" * 500, **details)
     entry = AuditEntry.objects.get()
-    assert len(str(entry.details)) < 1.2 * audit.LARGEST
+    assert len(str(entry.details)) < 1.2 * audit_log.LARGEST
     assert verify().findings == []
 
 
@@ -132,22 +136,22 @@ def test_a_command_line_is_kept_to_its_end(filler):
     """Whatever else stands beside it."""
     line = f"echo {filler * ((MOST_BYTES - 20) // len(filler.encode()))}; rm -rf /"
     assert MOST_BYTES - 8 <= len(line.encode()) <= MOST_BYTES
-    audit.record("command.started", line=line, plan="p" * 64)
-    audit.record("approval.decided", line=line, many={str(n): "y" * 5_000 for n in range(49)})
+    audit_log.record("command.started", line=line, plan="p" * 64)
+    audit_log.record("approval.decided", line=line, many={str(n): "y" * 5_000 for n in range(49)})
     assert [entry.details["line"] for entry in AuditEntry.objects.all()] == [line, line]
     audit_chain.seal()
     assert verify().findings == []
 
 
 def test_a_line_full_of_secrets_is_kept_to_its_end_too():
-    audit.record("command.started", line="token=abcdef " * 1_200 + "; rm -rf /")
+    audit_log.record("command.started", line="token=abcdef " * 1_200 + "; rm -rf /")
     assert AuditEntry.objects.get().details["line"].endswith("; rm -rf /")
 
 
 def test_whatever_else_is_cut_says_how_long_it_was_and_what():
     reason, key, name, listed = "why " * 1_000 + "the end", "k" * 300, "n" * 400, [f"{n}" * 400 for n in range(60)]
-    audit.record("panic.stopped", subject=("agent", name), reason=reason, nested={key: 1}, token=f"claw_{'0' * 60} " * 100)
-    audit.record("settings.changed", listed=listed, line="ls")
+    audit_log.record("panic.stopped", subject=("agent", name), reason=reason, nested={key: 1}, token=f"claw_{'0' * 60} " * 100)
+    audit_log.record("settings.changed", listed=listed, line="ls")
     first, second = AuditEntry.objects.order_by("pk")
 
     def size(text):
@@ -163,15 +167,15 @@ def test_whatever_else_is_cut_says_how_long_it_was_and_what():
 
 
 def test_a_long_list_says_how_much_is_left_out():
-    audit.record("permissions.changed", permissions=[f"p{n}" for n in range(94)])
+    audit_log.record("permissions.changed", permissions=[f"p{n}" for n in range(94)])
     assert AuditEntry.objects.get().details["permissions"][-1] == "… and 44 more"
 
 
 def test_secrets_are_taken_out(settings):
     settings.GATEWAY_TOKEN = "the-gateway-token-itself"
-    audit._secrets.cache_clear()
+    audit_log._secrets.cache_clear()
     try:
-        audit.record(
+        audit_log.record(
             "command.started",
             actor=Actor("person", "1", "ada"),
             subject=("command", "curl -H 'Authorization: Bearer abcdef123456'"),
@@ -181,7 +185,7 @@ def test_secrets_are_taken_out(settings):
             listed=["the-gateway-token-itself"],
         )
     finally:
-        audit._secrets.cache_clear()
+        audit_log._secrets.cache_clear()
     stored = str(AuditEntry.objects.values().get())
     for secret in ("abcdef123456", "hunter2", "verysecret", "correct-horse", "0123456789abcdef", "the-gateway-token"):
         assert secret not in stored
@@ -190,7 +194,7 @@ def test_secrets_are_taken_out(settings):
 
 
 def test_the_classes_refuse_every_change():
-    audit.record("sign_in.ok")
+    audit_log.record("sign_in.ok")
     audit_chain.seal()
     for model in (AuditEntry, AuditSeal):
         row = model.objects.get()
@@ -234,29 +238,29 @@ ONLY = {
 
 
 def test_the_database_refuses_every_change():
-    audit.record("sign_in.ok")
+    audit_log.record("sign_in.ok")
     audit_chain.seal()
     before = (list(AuditEntry.objects.values()), list(AuditSeal.objects.values()))
     for change in [*CHANGES, *ONLY[connection.vendor]]:
-        with pytest.raises(DatabaseError, match=audit_guard.REFUSAL):
+        with pytest.raises(DatabaseError, match=audit_triggers.REFUSAL):
             audit_room.run(change)
     assert (list(AuditEntry.objects.values()), list(AuditSeal.objects.values())) == before
     if connection.vendor == "postgresql":  # a session that says it is a replica has no ordinary triggers
-        with pytest.raises(DatabaseError, match=audit_guard.REFUSAL), transaction.atomic():
+        with pytest.raises(DatabaseError, match=audit_triggers.REFUSAL), transaction.atomic():
             audit_room.run("SET LOCAL session_replication_role = replica")
             audit_room.run(f"DELETE FROM {ENTRY}")
 
 
 def test_guards_that_were_taken_away_are_missed_and_put_back():
-    assert audit_guard.missing_guards() == []
+    assert audit_triggers.missing_guards() == []
     with audit_room.unguarded():
-        assert len(audit_guard.missing_guards()) >= 8
+        assert len(audit_triggers.missing_guards()) >= 8
         audit_room.run(f"DELETE FROM {ENTRY}")  # without them nothing refuses, so it is they who do
-    assert audit_guard.missing_guards() == []
+    assert audit_triggers.missing_guards() == []
 
 
 def test_a_head_that_is_lost_is_found_again_from_the_seals():
-    audit.record("sign_in.ok")
+    audit_log.record("sign_in.ok")
     audit_chain.seal()
     head = audit_chain.head()
     audit_room.tamper(f"DELETE FROM {HEAD}")

@@ -9,11 +9,15 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from clawsite.cli import checks_stored
-from clawsite.infra import audit, audit_anchor, audit_chain, audit_verify, clock
-from clawsite.infra.audit_chain import GENESIS, link
-from clawsite.infra.audit_guard import ENTRY, HEAD, SEAL
-from clawsite.infra.audit_verify import TEXTS, verify
+from clawsite.cli.doctor import database as checks_stored
+from clawsite.infra import clock
+from clawsite.infra.audit import anchor as audit_anchor
+from clawsite.infra.audit import chain as audit_chain
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit import verify as audit_verify
+from clawsite.infra.audit.chain import GENESIS, link
+from clawsite.infra.audit.triggers import ENTRY, HEAD, SEAL
+from clawsite.infra.audit.verify import TEXTS, verify
 from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
 from tests import audit_room
 from tests.audit_room import insert, tamper
@@ -25,7 +29,7 @@ SEALED = 10
 def ids(database) -> list[int]:
     """A log of ten sealed entries; -> their ids, in the order of the chain."""
     audit_room.empty()
-    audit.record_all(audit.Entry("call.allowed", subject=("tool", f"t{n}"), run=n, details={"n": n}) for n in range(SEALED))
+    audit_log.record_all(audit_log.Entry("call.allowed", subject=("tool", f"t{n}"), run=n, details={"n": n}) for n in range(SEALED))
     audit_chain.seal()
     assert verify().findings == []
     return list(AuditSeal.objects.order_by("position").values_list("entry_id", flat=True))
@@ -45,7 +49,7 @@ def test_a_changed_column_is_found(ids, column):
 def test_a_change_that_brings_its_own_digest_is_found(ids):
     entry = AuditEntry.objects.get(pk=ids[4])
     texts = ["call.refused", *(getattr(entry, name) for name in TEXTS[1:])]
-    forged = audit.digest_of(entry.at, texts, entry.details)
+    forged = audit_log.digest_of(entry.at, texts, entry.details)
     tamper(f"UPDATE {ENTRY} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
     assert found() == [("changed", 5, ids[4])]
     # And so it is if the seal is told of it, because the next one is not.
@@ -96,7 +100,7 @@ def test_two_seals_that_changed_places_are_found(ids):
 
 
 def test_two_entries_that_exchanged_their_content_are_found(ids):
-    columns = ", ".join(audit.COLUMNS)
+    columns = ", ".join(audit_log.COLUMNS)
     with audit_room.unguarded():
         audit_room.run(f"CREATE TEMPORARY TABLE kept AS SELECT * FROM {ENTRY} WHERE id IN (%s, %s)", ids[3:5])
         for here, there in (ids[3:5], ids[4:2:-1]):
@@ -170,7 +174,7 @@ def test_a_chain_that_was_written_anew_is_found_by_an_anchor_only(ids, tmp_path)
     file = tmp_path / "anchors.jsonl"
     audit_anchor.append(file)
     entry = AuditEntry.objects.get(pk=ids[4])
-    forged = audit.digest_of(entry.at, ["call.refused", *(getattr(entry, name) for name in TEXTS[1:])], entry.details)
+    forged = audit_log.digest_of(entry.at, ["call.refused", *(getattr(entry, name) for name in TEXTS[1:])], entry.details)
     with audit_room.unguarded():
         audit_room.run(f"UPDATE {ENTRY} SET action = 'call.refused', digest = %s WHERE id = %s", [forged, ids[4]])
         previous = GENESIS
@@ -199,8 +203,8 @@ def test_many_findings_are_counted_and_the_first_ones_listed(ids, monkeypatch):
 
 
 def test_the_tail_that_is_not_sealed_yet_is_told_and_no_finding(ids):
-    audit.record("sign_in.ok")
-    audit.record("sign_in.out")
+    audit_log.record("sign_in.ok")
+    audit_log.record("sign_in.out")
     report = verify()
     assert (report.whole, report.sealed, report.unsealed) == (True, SEALED, 2)
     assert report.oldest_unsealed == AuditEntry.objects.get(action="sign_in.ok").at
@@ -235,14 +239,14 @@ def test_a_sealer_that_leaves_something_out_of_the_hash_is_found(ids, monkeypatc
         return link(**{{"entry": "entry_id"}.get(name, name): value for name, value in (given | {forgotten: 0}).items()})
 
     monkeypatch.setattr(audit_chain, "link", careless)
-    audit.record("sign_in.ok")
+    audit_log.record("sign_in.ok")
     audit_chain.seal()
     assert [each.position for each in verify().findings] == [SEALED + 1]
 
 
 def test_a_sealer_that_gives_a_position_twice_is_refused_by_the_database(ids):
     """Two sealers without the lock would do this."""
-    audit.record("sign_in.ok")
+    audit_log.record("sign_in.ok")
     tamper(f"UPDATE {HEAD} SET position = {SEALED - 1}")
     with pytest.raises(Exception, match=r"(?i)unique|append-only"):
         audit_chain.seal()
@@ -262,7 +266,7 @@ def test_an_anchor_is_added_when_it_is_due_and_says_something_new(ids, tmp_path,
     first = audit_anchor.append(file, only_if_due=True)
     assert first.position == SEALED
     assert audit_anchor.append(file) is None  # nothing new
-    audit.record("sign_in.ok")
+    audit_log.record("sign_in.ok")
     audit_chain.seal()
     assert audit_anchor.append(file, only_if_due=True) is None  # not yet
     later = clock.now() + timedelta(minutes=11)
@@ -336,7 +340,7 @@ def test_an_export_is_json_lines_with_the_place_in_the_chain_and_is_recorded(ids
 
 def test_doctor_looks_at_the_end_of_the_log(ids, settings, tmp_path, monkeypatch):
     assert checks_stored.check_audit(settings).level == "ok"
-    audit.record("sign_in.ok")
+    audit_log.record("sign_in.ok")
     assert checks_stored.check_audit(settings).level == "ok"
     later = clock.now() + timedelta(seconds=90)
     with monkeypatch.context() as patched:

@@ -9,13 +9,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent
-from clawsite.accounts import browsers, first_admin, groups, tokens
+from clawsite.accounts import groups, tokens
 from clawsite.accounts.models import FailedSignIns, User
+from clawsite.accounts.sign_in import browsers, first_admin
 from clawsite.cli.command import run_plain
 from clawsite.infra.models import AuditEntry
 from tests.conftest import PASSWORD
-from tools_app import policies, policy_tests, source_changes
 from tools_app.models import McpServer, Plugin
+from tools_app.policy_store import policies, policy_tests, source_changes
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files", "since")
 
@@ -254,7 +255,7 @@ def test_deleting_many_is_recorded_one_by_one_or_not_at_all(staff, since, monkey
         raise RuntimeError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("clawsite.accounts.admin_access.FailedSignInsAdmin.delete_queryset", fail)
+        patched.setattr("clawsite.accounts.admin.access.FailedSignInsAdmin.delete_queryset", fail)
         assert client.post("/admin/accounts/failedsignins/", chosen, secure=True).status_code == 500
     assert since() == []
     client.post("/admin/accounts/failedsignins/", chosen, secure=True)
@@ -324,7 +325,7 @@ def test_a_plugin_that_is_switched_is_recorded(echo, since):
 
 
 def test_a_command_on_the_host_is_named(person, since, capsys):
-    from clawsite.cli import token
+    from clawsite.cli.commands import token
 
     person(name="ada")
     since()

@@ -8,8 +8,9 @@ import orjson
 import pytest
 from django.conf import settings
 
-from clawsite.infra import bus, bus_unix
-from clawsite.infra.bus_unix import UnixTransport
+from clawsite.infra import bus
+from clawsite.infra.bus import unix_transport
+from clawsite.infra.bus.unix_transport import UnixTransport
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -32,13 +33,13 @@ async def test_what_one_process_publishes_reaches_its_own_and_another(bus_messag
 async def test_a_message_is_published_only_after_the_commit(bus_messages, user, session_of, eventually):
     from django.db import transaction
 
-    from sessions_app import events
+    from sessions_app.events import announce
 
     with pytest.raises(RuntimeError), transaction.atomic():
-        events.wake(1, "accepted")
+        announce.wake(1, "accepted")
         raise RuntimeError
     with transaction.atomic():
-        events.wake(2, "accepted")
+        announce.wake(2, "accepted")
     await eventually(lambda: any(message.get("run") == 2 for message in bus_messages))
     assert not any(message.get("run") == 1 for message in bus_messages)
 
@@ -53,7 +54,7 @@ async def test_a_failing_subscriber_does_not_keep_others_from_hearing(bus_messag
 @pytest.fixture
 async def processes(tmp_path, monkeypatch):
     """Make transports that meet in one directory: processes() -> transport, what it has heard. They look around often."""
-    monkeypatch.setattr(bus_unix, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(unix_transport, "LOOK_SECONDS", 0.05)
     made = []
 
     async def make() -> tuple[UnixTransport, list[dict]]:

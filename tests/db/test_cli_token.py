@@ -6,8 +6,8 @@ import pytest
 
 from clawsite.accounts.models import AccessToken
 from clawsite.accounts.tokens import principal_for
-from clawsite.cli import token
 from clawsite.cli.command import CommandFailed
+from clawsite.cli.commands import token
 
 
 def claw_token(*arguments: str) -> int:

@@ -6,14 +6,15 @@ import uuid
 import pytest
 from django.db import transaction
 
-from sessions_app import forks, queue, runs, selectors
-from sessions_app.compactions import ask_for_compaction
-from sessions_app.history import history
-from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Run, Session, TranscriptEntry
-from sessions_app.sessions import inject_message
-from sessions_app.transcript import HISTORY_ENTRIES, OWN_ANSWERS, THROUGH, model_history
-from sessions_app.transcript_transfer import export_lines, import_transcript
+from sessions_app.runs import lifecycle, queue
+from sessions_app.runs.compaction_requests import ask_for_compaction
+from sessions_app.sessions import forks, selectors
+from sessions_app.sessions.service import inject_message
+from sessions_app.sessions.transfer import export_lines, import_transcript
+from sessions_app.transcript.history import history
+from sessions_app.transcript.messages import HISTORY_ENTRIES, OWN_ANSWERS, THROUGH, model_history
 from tests.db.test_rewinds import answer, ask, id_of, modelled, shown, turn
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -36,7 +37,10 @@ def compacted(user, session, text: str, through: str, **options: object) -> Run:
         to=Run.Status.COMPLETED,
         reason="compacted",
         entries=[summary_entry(text, through)],
-        events=[NewEvent("compaction", {"phase": "end", "completed": True}), runs.end_event(Run.Status.COMPLETED, "compacted")],
+        events=[
+            NewEvent("compaction", {"phase": "end", "completed": True}),
+            lifecycle.end_event(Run.Status.COMPLETED, "compacted"),
+        ],
     )
     return Run.objects.get(pk=accepted.pk)
 

@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from clawsite.accounts.models import User
-from clawsite.gateway.devices import arrivals, pairing
-from clawsite.gateway.devices.arrivals import Candidate
+from clawsite.gateway.devices import connecting, pairing
+from clawsite.gateway.devices.connecting import Candidate
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra.errors import Conflict
 from clawsite.infra.models import AuditEntry
@@ -45,7 +45,9 @@ def operator(person):
 
 def asking(account: User | None = None, role: str = "operator", name: str = "laptop", **facts: Any) -> PairingRequest:
     wanted = frozenset({"operator.read", "operator.admin"})
-    return arrivals.ask(Candidate(name, "key", role, wanted, "203.0.113.9", {"displayName": name, **facts}), account, "not-paired")
+    return connecting.ask(
+        Candidate(name, "key", role, wanted, "203.0.113.9", {"displayName": name, **facts}), account, "not-paired"
+    )
 
 
 def act(user: User, address: str, action: str, *rows: Any) -> str:

@@ -2,19 +2,19 @@
 
 import pytest
 
-from agents.effective import NOT_HERE, effective_tools, not_offered
 from agents.models import Agent
-from agents.prepare import prepare
+from agents.prepare.effective_tools import NOT_HERE, effective_tools, not_offered
+from agents.prepare.run_plan import prepare
 from clawsite.gateway.methods import tools as methods
 from clawsite.infra import db
-from sessions_app import queue, runs
+from sessions_app.runs import lifecycle, queue
 from tests.policies import policy_restored
-from tools_app import policies, source_changes
-from tools_app.mcp import servers
-from tools_app.mcp.listing import Listing
 from tools_app.models import ExecRule, McpServer
 from tools_app.policy.query import PolicyQuery
-from tools_app.policy_vocabulary import about_all_tools
+from tools_app.policy_store import policies, source_changes
+from tools_app.policy_store.vocabulary import about_all_tools
+from tools_app.sources.mcp import servers
+from tools_app.sources.mcp.listing import Listing
 
 NO_ENGINE = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
 
@@ -35,7 +35,7 @@ def model(settings, monkeypatch):
 
 async def planned(user, session, **options):
     """The plan of a run that was started by this message."""
-    await db.write(lambda: runs.accept_run(user=user, session=session, run_id="k1", prompt="hi", options=options), alone=True)
+    await db.write(lambda: lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi", options=options), alone=True)
     (claimed,) = (await db.write(queue.claim, "test", 1, alone=True)).runs
     return await prepare(claimed)
 
@@ -65,12 +65,12 @@ async def test_a_guest_is_asked_about_by_their_own_names(user, person, session_o
 
 
 async def test_a_call_by_hand_needs_no_key_of_the_model_and_a_message_does(user, session_of, model):
-    from agents.providers.base import ProviderError
+    from agents.llm.base import ProviderError
 
     plan = await planned(user, session_of(user), invoke={"name": "read", "args": {}})
     assert (plan.model.display, plan.invoked.name) == ("openai/gpt-5", "read")
     assert "apply_patch" in plan.toolset.tools
-    await db.write(lambda: runs.accept_run(user=user, session=session_of(user, "agent:main:b"), run_id="k2", prompt="hi"))
+    await db.write(lambda: lifecycle.accept_run(user=user, session=session_of(user, "agent:main:b"), run_id="k2", prompt="hi"))
     (claimed,) = (await db.write(queue.claim, "test", 1, alone=True)).runs
     with pytest.raises(ProviderError, match="set OPENAI_API_KEY"):
         await prepare(claimed)

@@ -7,7 +7,7 @@ import pytest
 from django.db.backends.signals import connection_created
 from django.test import AsyncClient
 
-from clawsite.web import errors
+from clawsite.web import error_pages
 
 pytestmark = pytest.mark.usefixtures("plain_static_files")
 ASKED = ("/nothing-here/", "/runs/2000000000/", "/policies/")  # two that are not there, and one that is not for everybody
@@ -46,7 +46,7 @@ async def test_error_pages_give_their_connection_back(user):
 
 
 async def test_a_page_that_keeps_it_is_found(user, monkeypatch):
-    monkeypatch.setattr(errors, "_given_back", lambda page: page)
+    monkeypatch.setattr(error_pages, "_given_back", lambda page: page)
     with outside_of_requests() as opened:
         await ask(user)
         assert [each for each in opened if each.connection is not None]

@@ -5,13 +5,16 @@ import datetime as dt
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents import housekeeping
-from clawsite.gateway.catch_up import BEGINNING, Place, _place, _read
-from clawsite.gateway.fanout import _cursor_before
+from agents import maintenance
+from clawsite.gateway.delivery.catch_up import BEGINNING, Place, _place, _read
+from clawsite.gateway.delivery.hub_queries import _cursor_before
 from clawsite.infra import clock, db
-from sessions_app import epoch, retention, runs, selectors, sessions
-from sessions_app.history import history
+from sessions_app.events import epoch, retention
 from sessions_app.models import Event, EventLog, Run, Session, TranscriptEntry
+from sessions_app.runs import lifecycle
+from sessions_app.sessions import selectors
+from sessions_app.sessions import service as session_service
+from sessions_app.transcript.history import history
 from tests.db.test_state import accept, claim, complete
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -22,7 +25,7 @@ LONG_AGO = dt.timedelta(days=40)
 @pytest.fixture(autouse=True)
 def _small_steps(settings, tmp_path, monkeypatch):
     settings.HOME = tmp_path
-    monkeypatch.setattr(housekeeping, "BREATH", 0.0)
+    monkeypatch.setattr(maintenance, "BREATH", 0.0)
     monkeypatch.setattr(retention, "STEP", 2)
     monkeypatch.setattr(retention, "PAGE", 3)
 
@@ -102,9 +105,9 @@ def test_a_note_that_cannot_be_read_is_written_anew(tmp_path, found):
 
 async def test_a_worker_notices_a_restore_while_it_runs(settings):
     backup = EventLog.objects.get()
-    await housekeeping.note_the_log()
+    await maintenance.note_the_log()
     await db.write(backup.save)
-    await housekeeping.note_the_log()
+    await maintenance.note_the_log()
     assert epoch.current_epoch() != backup.epoch
     assert epoch.read_note(settings.HOME).epoch == epoch.current_epoch()
 
@@ -124,9 +127,9 @@ def test_a_session_made_again_under_its_key_does_not_continue_the_deleted_one(us
     first = session_of(user)
     ran(user, first, "k1")
     seen = max(kept(first))
-    sessions.delete_session(user, first)
+    session_service.delete_session(user, first)
     known = epoch.epoch_of(first)
-    again = sessions.create_session(user, key=first.key)
+    again = session_service.create_session(user, key=first.key)
     ran(user, again, "k2")
     assert "deleted" in str(_place(again, Place(seen, known))[1])
     assert _place(again, Place(0, epoch.current_epoch())) == (epoch.epoch_of(again), 0)
@@ -137,7 +140,7 @@ async def test_events_of_runs_that_ended_long_ago_go_and_everything_else_stays(u
     old = ran(user, session, "k1", ended=LONG_AGO)
     ran(user, session, "k2")
     ran(user, other, "k3")
-    await housekeeping.forget_old_events()
+    await maintenance.forget_old_events()
     assert (kept(session), kept(other)) == ([4, 5, 6], [1, 2, 3])
     assert Run.objects.get(pk=old).status == "completed"
     assert TranscriptEntry.objects.filter(run=old).count() == 1
@@ -148,9 +151,9 @@ async def test_events_of_runs_that_ended_long_ago_go_and_everything_else_stays(u
 async def test_events_without_a_run_go_at_the_same_age(user, session_of):
     session = session_of(user)
     for text in ("old", "older", "new"):
-        sessions.inject_message(user, session, text)
+        session_service.inject_message(user, session, text)
     Event.objects.filter(session=session, cursor__lte=2).update(ts=clock.to_ms(clock.now() - LONG_AGO))
-    await housekeeping.forget_old_events()
+    await maintenance.forget_old_events()
     assert kept(session) == [3]
 
 
@@ -162,7 +165,7 @@ async def test_what_is_kept_has_no_hole(user, session_of):
     complete(claimed)
     for pk in (first, second):
         age(pk, LONG_AGO)
-    await housekeeping.forget_old_events()
+    await maintenance.forget_old_events()
     assert kept(session) == [2, 3, 4]
     assert _read(session, Place(1, None), 10)[1][0][0]["cursor"] == 2
     assert selectors.live_view(first).status == "completed"  # without its first event
@@ -174,14 +177,14 @@ async def test_the_age_is_a_setting_and_zero_keeps_everything(user, session_of, 
     settings.EVENT_DAYS = days
     session = session_of(user)
     ran(user, session, "k1", ended=LONG_AGO)
-    await housekeeping.forget_old_events()
+    await maintenance.forget_old_events()
     assert kept(session) == [1, 2, 3]
 
 
 async def test_a_session_whose_events_are_all_gone_goes_on(user, session_of):
     session = session_of(user)
     ran(user, session, "k1", ended=LONG_AGO)
-    await housekeeping.forget_old_events()
+    await maintenance.forget_old_events()
     session.refresh_from_db()
     assert (session.cursor, kept(session), selectors.oldest_kept_cursor(session)) == (3, [], 4)
     assert _place(session, Place(3, None))[1] == 3
@@ -213,8 +216,8 @@ def test_events_deleted_while_somebody_reads_are_not_passed_over(user, session_o
 async def test_a_repeated_key_of_a_run_without_events_gets_its_first_answer(user, session_of):
     session = session_of(user)
     first = ran(user, session, "k1", ended=LONG_AGO)
-    await housekeeping.forget_old_events()
+    await maintenance.forget_old_events()
     again = accept(user, session, "k1")
     assert (again.pk, again.created, again.status) == (first, False, "completed")
     assert Session.objects.get(pk=session.pk).cursor == 3
-    assert runs.accept_run(user=user, session=session, run_id="k2", prompt="more").created
+    assert lifecycle.accept_run(user=user, session=session, run_id="k2", prompt="more").created

@@ -14,9 +14,9 @@ from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest
 from clawsite.infra.models import AuditEntry
 from tests.approvals import asked
 from tests.asking import allow_asking, claimed_run, decide, planned
-from tools_app.execution import grants, rule_document
-from tools_app.execution.rules import delete_rule, let_ask, rules_for, save_rule
-from tools_app.execution.supervise import may_still_start
+from tools_app.approvals import grants, rule_document
+from tools_app.approvals.supervise import may_still_start
+from tools_app.exec.rules import delete_rule, let_ask, rules_for, save_rule
 from tools_app.models import Approval, ExecRule, Grant
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")

@@ -5,23 +5,24 @@ import uuid
 
 import pytest
 
+from agents.context.history import message_of
+from agents.context.workspace import workspace_of
 from agents.models import Agent
-from agents.past import message_of
-from agents.workspace import workspace_of
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Unavailable
-from clawsite.infra.identity import own_identity
-from sessions_app import freezes, runs, workers
-from sessions_app.history import history
+from clawsite.infra.process.identity import own_identity
 from sessions_app.models import Event, Run, Session, Worker
-from sessions_app.transcript import model_history
+from sessions_app.runs import freezes, lifecycle, workers
+from sessions_app.transcript.history import history
+from sessions_app.transcript.messages import model_history
 from tests.command_runs import left_of, long_sleep, run_everything
-from tools_app.definition import CallRef, ToolEnv
-from tools_app.execution import command_keeper, commands
-from tools_app.execution.command_keeper import CommandKeeper, NotOurs
-from tools_app.execution.commands import Kind, Status
-from tools_app.execution.planning import Wanted, make_plan
-from tools_app.execution.printed import WAITING
+from tools_app.core.definition import CallRef, ToolEnv
+from tools_app.exec.planning import Wanted, make_plan
+from tools_app.exec.processes import commands
+from tools_app.exec.processes import keeper as command_keeper
+from tools_app.exec.processes.commands import Kind, Status
+from tools_app.exec.processes.keeper import CommandKeeper, NotOurs
+from tools_app.exec.processes.output import WAITING
 from tools_app.models import Command, CommandOutput
 
 
@@ -30,7 +31,7 @@ def plan_of(user, session_of):
     """Plans of commands of one run, each of another call."""
     run_everything()
     session = session_of(user)
-    run = runs.accept_run(user=user, session=session, run_id="k1", prompt="x").pk
+    run = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="x").pk
     workspace = workspace_of(Agent.objects.get(slug="main"), user.pk)
     env = ToolEnv(workspace, "main", user.pk, str(session.id), session.key, run_pk=run)
 

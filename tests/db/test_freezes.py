@@ -5,10 +5,11 @@ import threading
 import pytest
 from django.db import connection, transaction
 
-from clawsite.cli import checks_stored
+from clawsite.cli.doctor import database
+from clawsite.infra import sql
 from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
-from sessions_app import freezes, lease_sql, queue, runs, sql
 from sessions_app.models import Freeze, Run
+from sessions_app.runs import claim_sql, freezes, lifecycle, queue
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -24,7 +25,7 @@ def queued(user, session_of):
 
     def make(key: str = "", **options) -> int:
         session = session_of(user, key)
-        return runs.accept_run(user=user, session=session, run_id=f"k-{session.key}", prompt="hi", **options).pk
+        return lifecycle.accept_run(user=user, session=session, run_id=f"k-{session.key}", prompt="hi", **options).pk
 
     return make
 
@@ -132,7 +133,7 @@ def test_one_that_waited_for_an_answer_is_not_claimed_either(queued):
         (held,) = queue.claim("w1", 1).runs
         queue.park(held, "approval")
     stop("agent", "main")
-    runs.make_ready([pk])
+    lifecycle.make_ready([pk])
     assert claimed() == set()
     resume("agent", "main")
     assert claimed() == {pk}
@@ -142,7 +143,7 @@ def test_the_condition_is_what_keeps_them(queued, monkeypatch):
     """The fault: without it they are claimed."""
     pk = queued()
     stop()
-    monkeypatch.setattr(lease_sql, "NOT_FROZEN", "1 = 1")
+    monkeypatch.setattr(claim_sql, "NOT_FROZEN", "1 = 1")
     assert claimed() == {pk}
 
 
@@ -259,7 +260,7 @@ def test_starts_do_not_wait_for_each_other():
 
 
 def test_doctor_says_what_is_stopped(settings):
-    assert checks_stored.check_stops(settings).level == "ok"
+    assert database.check_stops(settings).level == "ok"
     stop("agent", "main")
-    found = checks_stored.check_stops(settings)
+    found = database.check_stops(settings)
     assert (found.level, found.text) == ("warn", "stopped by people: agent main, by host: it deletes files")

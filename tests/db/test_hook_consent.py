@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from clawsite.cli import checks_stored
+from clawsite.cli.doctor import database
 from clawsite.gateway.hooks import consent, deliver, rows
 from clawsite.gateway.models import Hook
 from clawsite.infra import clock
@@ -197,7 +197,7 @@ def test_a_yes_needs_a_password_that_was_typed_lately(waiting, user, settings):
 def test_the_admin_and_the_doctor_say_what_waits(waiting, olga, user):
     page = browser_of(olga).get(reverse("admin:gateway_hook_changelist")).content.decode()
     assert f"waits for {user.username}" in page
-    finding = checks_stored.check_webhooks(argparse)
+    finding = database.check_webhooks(argparse)
     assert (finding.level, f"/hooks/news ({user.username})" in finding.text) == ("warn", True)
     Hook.objects.update(agreed_at=clock.now())
-    assert checks_stored.check_webhooks(argparse).level == "ok"
+    assert database.check_webhooks(argparse).level == "ok"

@@ -15,8 +15,8 @@ from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound, QueueFull, TooManyAttempts, Unavailable
 from clawsite.infra.models import AuditEntry
-from sessions_app import queue
 from sessions_app.models import Run, Session, SystemEvent, TranscriptEntry
+from sessions_app.runs import queue
 from tests.hooks import SECRET, make_hook, send
 
 pytestmark = pytest.mark.usefixtures("database")

@@ -7,7 +7,7 @@ from django.test import AsyncClient
 
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
-from clawsite.gateway import runtime
+from clawsite.gateway.server import runtime
 from tests.in_process import Desk, gateway
 
 V1, INVOKE, API = "/v1/chat/completions", "/tools/invoke", "/api/agents"

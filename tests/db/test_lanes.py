@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from clawsite.infra import clock
-from sessions_app import lanes, runs
 from sessions_app.models import Run
+from sessions_app.runs import lanes, lifecycle
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def boot(monkeypatch):
 @pytest.fixture
 def told(caplog):
     """What was logged since the last look."""
-    caplog.set_level(logging.INFO, logger="sessions_app.lanes")
+    caplog.set_level(logging.INFO, logger="sessions_app.runs.lanes")
 
     def look(late_lanes):
         caplog.clear()
@@ -34,7 +34,7 @@ def told(caplog):
 @pytest.fixture
 def waiting(user, session_of):
     """A run that has waited for an hour."""
-    accepted = runs.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
+    accepted = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
     Run.objects.filter(pk=accepted.pk).update(accepted_at=clock.now() - dt.timedelta(hours=1))
     return accepted.pk
 

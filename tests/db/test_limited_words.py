@@ -4,18 +4,19 @@ import uuid
 
 import pytest
 
-from agents import nested
-from agents.past import message_of, recall
-from agents.recalled import recalled
+from agents.context.history import message_of, recall
+from agents.context.untrusted_history import recalled
+from agents.tools import nested_runs
 from clawsite.accounts.tokens import issue_token, principal_for
-from sessions_app import forks, lease_sql, queue
-from sessions_app.attachments import register, store, take
-from sessions_app.client_calls import RESULTS
-from sessions_app.journal import NewEntry
+from sessions_app.events.journal import NewEntry
 from sessions_app.models import Run, TranscriptEntry
 from sessions_app.origin import origin_of
-from sessions_app.runs import accept_run
-from sessions_app.transcript import model_history
+from sessions_app.runs import claim_sql, queue
+from sessions_app.runs.client_tools import RESULTS
+from sessions_app.runs.lifecycle import accept_run
+from sessions_app.sessions import forks
+from sessions_app.sessions.attachments import register, store, take
+from sessions_app.transcript.messages import model_history
 from tests.db.test_attachments import PNG
 from tests.db.test_compactions import compacted
 
@@ -98,7 +99,7 @@ def test_results_that_a_limited_token_brings_are_not_told(user, program, session
 
 def test_without_the_mark_of_the_first_entries_they_would_be(user, program, session_of, monkeypatch):
     """Deliberate fault: what a run begins with does not say whose it is."""
-    monkeypatch.setattr(lease_sql, "reader_of", lambda *_: {})
+    monkeypatch.setattr(claim_sql, "reader_of", lambda *_: {})
     assert results_left_unmarked(user, program, session_of(user), at_once=True, fork=False)
     assert results_left_unmarked(user, program, session_of(user), at_once=False, fork=True)
 
@@ -132,7 +133,7 @@ def test_an_ordinary_run_is_marked_with_nothing(user, session_of):
 
 def test_what_a_webhooks_run_sends_to_another_session_is_material_there(user, session_of):
     session = session_of(user)
-    turn(user, session, nested.HEADING.format(agent="main", key="agent:main:hook:news:1", message=WORDS), hook="news")
+    turn(user, session, nested_runs.HEADING.format(agent="main", key="agent:main:hook:news:1", message=WORDS), hook="news")
     asked, answered = left(user, session)
     assert asked.text.startswith("Content from a run for the webhook 'news', which was about words of strangers, stands")
     assert answered.text.startswith("Content from your answer in a run for the webhook 'news'")

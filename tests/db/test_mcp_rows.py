@@ -9,12 +9,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from clawsite.infra.errors import InvalidRequest
-from tools_app import policies, source_changes, sources
-from tools_app.definition import BadArguments
-from tools_app.mcp import servers
-from tools_app.mcp.listing import Listing
+from tools_app.core.definition import BadArguments
 from tools_app.models import McpServer, ToolPolicy
 from tools_app.policy.query import ToolFacts
+from tools_app.policy_store import policies, source_changes
+from tools_app.sources import tools as source_tools
+from tools_app.sources.mcp import servers
+from tools_app.sources.mcp.listing import Listing
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -36,23 +37,23 @@ def server(name: str = "weather", *tools: str, **values) -> McpServer:
 
 def test_the_tools_of_a_server_are_known_under_its_name():
     server("my-weather", "forecast", "Get-Map")
-    known = sources.known_tools()
+    known = source_tools.known_tools()
     assert known.tools["my_weather__forecast"].facts == ToolFacts("my_weather__forecast", ("plugins",), "my-weather")
     assert {"my_weather__forecast", "my_weather__get_map"} <= set(known.tools)
-    assert sources.known_tools().plugins == {"my-weather"}
+    assert source_tools.known_tools().plugins == {"my-weather"}
 
 
 def test_a_server_is_not_believed_to_be_harmless():
     row = server()
     row.tools[0]["annotations"] = {"readOnlyHint": True, "idempotentHint": True}
     row.save()
-    factory = sources.known_tools().tools["weather__forecast"].factory
+    factory = source_tools.known_tools().tools["weather__forecast"].factory
     assert (factory.read_only, factory.idempotent) == (False, False)
 
 
 def test_its_arguments_are_checked_by_its_schema_and_its_time_is_limited():
     server(timeout_seconds=7)
-    factory = sources.known_tools().tools["weather__forecast"].factory
+    factory = source_tools.known_tools().tools["weather__forecast"].factory
     assert factory.timeout_s == 7
     with pytest.raises(BadArguments, match="Missing required parameter: city"):
         factory.check({})
@@ -60,33 +61,33 @@ def test_its_arguments_are_checked_by_its_schema_and_its_time_is_limited():
 
 def test_patterns_choose_among_its_tools():
     server("weather", "get_a", "get_b", "set_a", include=["get_*"], exclude=["*_b"])
-    assert {name for name in sources.known_tools().tools if "__" in name} == {"weather__get_a"}
+    assert {name for name in source_tools.known_tools().tools if "__" in name} == {"weather__get_a"}
 
 
 def test_two_servers_with_the_same_tools_do_not_meet():
     server("north"), server("south")
-    assert {"north__forecast", "south__forecast"} <= set(sources.known_tools().tools)
+    assert {"north__forecast", "south__forecast"} <= set(source_tools.known_tools().tools)
 
 
 def test_a_server_that_is_off_offers_nothing_and_policies_may_still_name_it():
     row = server()
     source_changes.switch_servers([row], on=False)
-    known = sources.known_tools()
+    known = source_tools.known_tools()
     assert "weather__forecast" not in known.tools
     assert known.knows("weather")
     assert known.knows("weather__forecast")
     assert not known.knows("weather__hail")
-    assert sources.known_tools().plugins == frozenset()
+    assert source_tools.known_tools().plugins == frozenset()
 
 
 def test_what_is_known_follows_every_change():
     row = server()
-    before = sources.known_tools().tools
-    assert sources.known_tools().tools is before
+    before = source_tools.known_tools().tools
+    assert source_tools.known_tools().tools is before
     servers.note("weather", row.revision, "ready", listing=Listing(seen("forecast"), []))
-    assert sources.known_tools().tools is before
+    assert source_tools.known_tools().tools is before
     servers.note("weather", row.revision, "ready", listing=Listing(seen("forecast", "hail"), []))
-    assert "weather__hail" in sources.known_tools().tools
+    assert "weather__hail" in source_tools.known_tools().tools
 
 
 @pytest.mark.parametrize(("tools", "notes", "writes"), [(["a"], [], 0), (["a", "b"], [], 1), (["a"], ["twin: left out"], 1)])

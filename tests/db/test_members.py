@@ -7,9 +7,10 @@ from django.db import connection, transaction
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import NotFound
-from sessions_app import members, queue, runs, selectors
 from sessions_app.models import Run, Session
-from sessions_app.run_answers import own_run
+from sessions_app.runs import lifecycle, queue
+from sessions_app.runs.answer import own_run
+from sessions_app.sessions import members, selectors
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -27,8 +28,8 @@ def room(user: User, guest: User, session_of) -> Session:
     return session
 
 
-def accept(user: User, session: Session, run_id: str) -> runs.Accepted:
-    return runs.accept_run(user=user, session=session, run_id=run_id, prompt="hello")
+def accept(user: User, session: Session, run_id: str) -> lifecycle.Accepted:
+    return lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt="hello")
 
 
 def ends() -> dict[str, tuple[str, str]]:
@@ -54,7 +55,7 @@ def test_who_stays_a_writer_keeps_their_runs(user, guest, room):
 
 
 def test_a_run_that_begins_while_the_share_is_taken_back_is_stopped_too(user, guest, room, monkeypatch):
-    look = runs.may_write
+    look = lifecycle.may_write
     taken = threading.Event()
 
     def take_back() -> None:
@@ -71,7 +72,7 @@ def test_a_run_that_begins_while_the_share_is_taken_back_is_stopped_too(user, gu
         thread.start()
         taken.wait(1)
 
-    monkeypatch.setattr(runs, "may_write", look_and_dawdle)
+    monkeypatch.setattr(lifecycle, "may_write", look_and_dawdle)
     accept(guest, room, "theirs")
     thread.join(20)
     assert taken.is_set()

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from agents import memory_index, notes
-from agents.memory_table import TABLE
+from agents.memory import index as memory_index
+from agents.memory import notes
+from agents.memory.table import TABLE
 from agents.models import MemoryChunk, MemoryFile
-from sessions_app import sql
+from clawsite.infra import sql
 from tests.platform_tools import RULES, env_in, use
-from tools_app import registry
-from tools_app.builtin.workspace import Workspace
+from tools_app.builtin.files.workspace import Workspace
 from tools_app.policy.query import PolicyQuery
+from tools_app.sources import registry
 from tools_app.toolset import build_toolset
 
 LONG_AGO = 1_700_000_000
@@ -306,8 +307,8 @@ async def test_a_line_behind_the_end_is_refused_in_words(get, tmp_path):
 
 
 def test_without_a_workspace_there_is_no_memory():
-    from agents.memory_tools import make_memory_get, make_memory_search
-    from tools_app.definition import Declined, ToolEnv
+    from agents.tools.memory import make_memory_get, make_memory_search
+    from tools_app.core.definition import Declined, ToolEnv
 
     for factory in (make_memory_search, make_memory_get):
         with pytest.raises(Declined, match="there is no workspace"):

@@ -9,9 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
-from clawsite.gateway import runtime
-from clawsite.infra import metrics
-from sessions_app.runs import accept_run
+from clawsite.gateway.server import runtime
+from clawsite.infra.observability import metrics
+from sessions_app.runs.lifecycle import accept_run
 from tests.approvals import asked
 
 

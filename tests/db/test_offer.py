@@ -3,23 +3,25 @@
 import pytest
 
 from tests.seen_servers import seen
-from tools_app import offer, source_changes, sources
 from tools_app.models import McpServer
-from tools_app.offer import OfferedNow
 from tools_app.policy.query import ToolFacts
+from tools_app.policy_store import source_changes
+from tools_app.sources import offered
+from tools_app.sources import tools as source_tools
+from tools_app.sources.offered import OfferedNow
 
 pytestmark = pytest.mark.usefixtures("database", "fresh_policy")
 
 
 def tools_of(source: str) -> list[ToolFacts]:
-    return [each.facts for each in sources.known_tools().tools.values() if each.facts.plugin == source]
+    return [each.facts for each in source_tools.known_tools().tools.values() if each.facts.plugin == source]
 
 
 def test_what_is_still_offered_is_not_gone(weather, echo, django_assert_num_queries):
     mine = [*tools_of("weather"), *tools_of("echo"), ToolFacts("read", ("fs",))]
     with django_assert_num_queries(1):
-        now = offer.offered_now(mine)
-    assert now == OfferedNow(sources.known_tools().plugin_names, {})
+        now = offered.offered_now(mine)
+    assert now == OfferedNow(source_tools.known_tools().plugin_names, {})
     assert {"weather", "weather__forecast", "echo", "echo_word"} <= set(now.plugins)
 
 
@@ -41,20 +43,20 @@ def filtered(row: McpServer) -> None:
 def test_why_a_tool_of_a_server_is_gone(weather, change, why):
     mine = tools_of("weather")
     change(weather)
-    assert offer.offered_now(mine).gone == {"weather__forecast": why}
+    assert offered.offered_now(mine).gone == {"weather__forecast": why}
 
 
 def test_why_a_tool_of_a_plugin_is_gone(echo):
     mine = tools_of("echo")
     source_changes.switch_plugins([echo], on=False)
-    assert offer.offered_now(mine).gone == {"echo_word": "plugin `echo` was switched off"}
+    assert offered.offered_now(mine).gone == {"echo_word": "plugin `echo` was switched off"}
 
 
 def test_a_call_under_way_is_judged_by_the_plugins_of_now(weather):
     mine = tools_of("weather")
     source_changes.switch_servers([weather], on=False)
-    assert offer.offered_now(mine).plugins == sources.known_tools().plugin_names
-    assert "weather" not in offer.offered_now(mine).plugins
+    assert offered.offered_now(mine).plugins == source_tools.known_tools().plugin_names
+    assert "weather" not in offered.offered_now(mine).plugins
 
 
 def test_what_a_call_is_judged_by_is_known_without_reading_a_list_of_tools(weather, django_assert_num_queries):
@@ -64,7 +66,7 @@ def test_what_a_call_is_judged_by_is_known_without_reading_a_list_of_tools(weath
     changed.exclude = ["hail"]
     source_changes.save_server(changed)
     with django_assert_num_queries(4) as asked:
-        now = offer.offered_now(mine)
+        now = offered.offered_now(mine)
     assert now.gone == {}
     assert {name for name in now.plugins if "__" in name} == {"weather__forecast", "weather__rain_now"}
     assert not [each["sql"] for each in asked.captured_queries if '"tools_app_mcpserver"."tools"' in each["sql"]]

@@ -1,7 +1,7 @@
 import pytest
 
-from sessions_app import outbox, runs
 from sessions_app.models import Outbox
+from sessions_app.runs import lifecycle, outbox
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("database")
 @pytest.fixture
 def reply(user, session_of):
     session = session_of(user)
-    accepted = runs.accept_run(user=user, session=session, run_id="k1", prompt="hi")
+    accepted = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
 
     def make(channel="telegram"):
         outbox.enqueue(run_pk=accepted.pk, session_id=session.id, channel=channel, payloads=[{"text": "one"}, {"text": "two"}])

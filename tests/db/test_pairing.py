@@ -8,8 +8,8 @@ from django.db import connection
 
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
-from clawsite.gateway.devices import arrivals, pairing, tokens
-from clawsite.gateway.devices.arrivals import Candidate
+from clawsite.gateway.devices import connecting, pairing, tokens
+from clawsite.gateway.devices.connecting import Candidate
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra.errors import NotFound, TooManyAttempts
 
@@ -29,7 +29,7 @@ def candidate(*wanted: str, role: str = "operator", name: str = "phone", address
 
 
 def approved(who: Candidate, by: User, account: User | None = None, **how: Any) -> Device:
-    request = arrivals.ask(who, account, "not-paired")
+    request = connecting.ask(who, account, "not-paired")
     device = pairing.approve(str(request.pk), by=by, ceiling=scopes_of(by), **how).device
     assert device is not None
     return device
@@ -39,15 +39,15 @@ def approved(who: Candidate, by: User, account: User | None = None, **how: Any) 
 
 
 def welcome(who: Candidate, olga: User) -> Any:
-    return arrivals.welcome(who, olga, scopes_of(olga))
+    return connecting.welcome(who, olga, scopes_of(olga))
 
 
 def node_is_here(who: Candidate, olga: User) -> Any:
-    return arrivals.node_is_here(Device.objects.get(fingerprint=who.fingerprint).pk, who)
+    return connecting.node_is_here(Device.objects.get(fingerprint=who.fingerprint).pk, who)
 
 
 def collect(who: Candidate, olga: User) -> Any:
-    return arrivals.collect(who)
+    return connecting.collect(who)
 
 
 COMES = [(welcome, "operator"), (node_is_here, "node"), (collect, "operator")]
@@ -66,14 +66,14 @@ def test_a_device_that_comes_while_it_is_revoked_stays_revoked(olga, monkeypatch
         finally:
             connection.close()
 
-    thread, take = threading.Thread(target=revoke), arrivals.take_facts
+    thread, take = threading.Thread(target=revoke), connecting.take_facts
 
     def take_and_dawdle(*args: Any) -> None:
         thread.start()
         revoked.wait(1)
         take(*args)
 
-    monkeypatch.setattr(arrivals, "take_facts", take_and_dawdle)
+    monkeypatch.setattr(connecting, "take_facts", take_and_dawdle)
     comes(who, olga)
     thread.join(20)
     assert revoked.is_set()
@@ -119,7 +119,7 @@ def test_what_was_taken_from_a_device_does_not_come_back_with_a_smaller_wish(olg
 
 def test_nor_with_a_credential_that_has_less(olga):
     tokens.revoke(approved(candidate(READ, ADMIN), olga), "operator", by=olga)
-    device, _secret = arrivals.welcome(candidate(READ), olga, frozenset({READ}))
+    device, _secret = connecting.welcome(candidate(READ), olga, frozenset({READ}))
     assert living_token().scopes == device.scopes == [READ]
 
 
@@ -150,7 +150,7 @@ def test_a_device_that_another_person_let_in_is_not_shown(olga, person):
 
     pia = person(name="pia")
     pia.user_permissions.add(Permission.objects.get(codename="pair_devices"))
-    request = arrivals.ask(candidate(READ), None, "not-paired")
+    request = connecting.ask(candidate(READ), None, "not-paired")
     pairing.approve(str(request.pk), by=olga, ceiling=scopes_of(olga))
     with pytest.raises(NotFound):
         pairing.approve(str(request.pk), by=pia, ceiling=scopes_of(pia))
@@ -158,10 +158,10 @@ def test_a_device_that_another_person_let_in_is_not_shown(olga, person):
 
 
 def test_strangers_at_the_door_leave_room_for_those_who_come_with_an_account(user, monkeypatch):
-    monkeypatch.setattr(arrivals, "MOST_PENDING", 2)
+    monkeypatch.setattr(connecting, "MOST_PENDING", 2)
     for number in range(2):
-        arrivals.ask(candidate(READ, name=f"stranger-{number}", address=f"203.0.113.{number}"), None, "not-paired")
+        connecting.ask(candidate(READ, name=f"stranger-{number}", address=f"203.0.113.{number}"), None, "not-paired")
     with pytest.raises(TooManyAttempts):
-        arrivals.ask(candidate(READ, name="stranger", address="203.0.113.7"), None, "not-paired")
-    arrivals.ask(candidate(role="node", name="kitchen"), user, "not-paired")
+        connecting.ask(candidate(READ, name="stranger", address="203.0.113.7"), None, "not-paired")
+    connecting.ask(candidate(role="node", name="kitchen"), user, "not-paired")
     assert PairingRequest.objects.pending().filter(account=user).count() == 1

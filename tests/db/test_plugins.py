@@ -9,16 +9,18 @@ from django.db import connection
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
 from tests.plugin_maker import TOOLS, forget, install, note
-from tools_app import offer, plugins, source_changes, sources
-from tools_app.definition import Call, Declined, ToolEnv
-from tools_app.hooks import HookCall
-from tools_app.keeper import SourceKeeper
+from tools_app.core.definition import Call, Declined, ToolEnv
+from tools_app.core.plugin_hooks import HookCall
 from tools_app.models import McpServer, Plugin
-from tools_app.plugins import Loaded
-from tools_app.policies import current_rules, save_policy
 from tools_app.policy.query import ToolFacts
-from tools_app.policy_checks import faults_of, normal_form, warnings_of
-from tools_app.policy_tests import save_test
+from tools_app.policy_store import source_changes
+from tools_app.policy_store.checks import faults_of, normal_form, warnings_of
+from tools_app.policy_store.policies import current_rules, save_policy
+from tools_app.policy_store.policy_tests import save_test
+from tools_app.sources import offered, plugins
+from tools_app.sources import tools as source_tools
+from tools_app.sources.plugins import Loaded
+from tools_app.sources.refresh import SourceKeeper
 from tools_app.toolset import build_toolset
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -33,16 +35,16 @@ def test_an_installed_plugin_is_listed_and_not_imported(add_plugin):
     assert (plugin.package, plugin.version, plugin.enabled, plugin.error) == ("clawsite-echo", "1.2", False, "")
     assert plugin.seen_at
     assert not (add_plugin.folder / "echo.imported").exists()
-    assert "echo_word" not in sources.known_tools().tools
+    assert "echo_word" not in source_tools.known_tools().tools
 
 
 async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add_plugin):
     plugin = add_plugin("echo", TOOLS.format(tool="echo_word"))
     assert (plugin.tools, plugin.error) == (["echo_word"], "")
-    known = sources.known_tools()
+    known = source_tools.known_tools()
     assert known.tools["echo_word"].facts == ToolFacts("echo_word", ("plugins",), "echo")
     assert known.knows("echo")
-    assert sources.known_tools().plugins == {"echo"}
+    assert source_tools.known_tools().plugins == {"echo"}
     perform = known.tools["echo_word"].factory.create(env()).perform
     args = known.tools["echo_word"].factory.check({"word": "hello"})
     result = await perform(args, Call("c", print, asyncio.Event()))
@@ -52,11 +54,11 @@ async def test_an_enabled_plugin_offers_its_tools_as_a_group_of_its_own(add_plug
 def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(add_plugin):
     plugin = add_plugin("echo", TOOLS.format(tool="echo_word"))
     source_changes.switch_plugins([plugin], on=False)
-    known = sources.known_tools()
+    known = source_tools.known_tools()
     assert "echo_word" not in known.tools
     assert known.knows("echo")
     assert known.knows("echo_word")
-    assert sources.known_tools().plugins == frozenset()
+    assert source_tools.known_tools().plugins == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -75,24 +77,24 @@ def test_a_plugin_that_is_switched_off_is_gone_and_policies_may_still_name_it(ad
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_shown_with_its_error_and_left_out(add_plugin, code, error):
-    natives = set(sources.known_tools().tools)
+    natives = set(source_tools.known_tools().tools)
     plugin = add_plugin("bad", code)
     assert error in plugin.error
-    assert set(sources.known_tools().tools) == natives
-    assert sources.known_tools().plugins == frozenset()
+    assert set(source_tools.known_tools().tools) == natives
+    assert source_tools.known_tools().plugins == frozenset()
 
 
 @pytest.mark.parametrize("name", ["read", "exec", "bash", "Big"])
 def test_a_plugin_cannot_take_the_name_of_a_tool(add_plugin, name):
     assert "is no name for a plugin" in add_plugin(name, TOOLS.format(tool="harmless")).error
-    assert "harmless" not in sources.known_tools().tools
+    assert "harmless" not in source_tools.known_tools().tools
 
 
 def test_of_two_plugins_with_the_same_tool_the_first_by_name_keeps_it(add_plugin):
     first, second = add_plugin("alpha", TOOLS.format(tool="echo_word")), add_plugin("beta", TOOLS.format(tool="echo_word"))
     assert first.error == ""
     assert second.error == "echo_word is a tool of alpha already"
-    assert sources.known_tools().tools["echo_word"].facts.plugin == "alpha"
+    assert source_tools.known_tools().tools["echo_word"].facts.plugin == "alpha"
 
 
 @pytest.fixture
@@ -109,16 +111,16 @@ def slow(add_plugin, monkeypatch):
 
 async def test_a_plugin_whose_import_goes_on_holds_nobody_up_and_is_there_when_it_ends(add_plugin, slow, eventually):
     add_plugin("echo", TOOLS.format(tool="echo_word"))
-    await eventually(lambda: "echo_word" in sources.known_tools().tools)
+    await eventually(lambda: "echo_word" in source_tools.known_tools().tools)
     Plugin.objects.filter(name="slow").update(enabled=True)
-    looks = [db.read(sources.known_tools) for _ in range(3 * db.READERS)]  # more than there are threads to read on
+    looks = [db.read(source_tools.known_tools) for _ in range(3 * db.READERS)]  # more than there are threads to read on
     for known in await asyncio.gather(*looks):
         assert "echo_word" in known.tools
         assert "slow_word" not in known.tools
     note()
     assert Plugin.objects.get(name="slow").error == "its import has not ended yet"
     slow.test_may_end.set()
-    await eventually(lambda: "slow_word" in sources.known_tools().tools)
+    await eventually(lambda: "slow_word" in source_tools.known_tools().tools)
     assert len(slow.test_begun) == 1
     note()
     assert Plugin.objects.get(name="slow").error == ""
@@ -132,7 +134,7 @@ async def test_a_worker_imports_plugins_before_its_first_run(slow):
     assert not begun.done()
     slow.test_may_end.set()
     await begun
-    assert "slow_word" in offer.current(wait=False).facts
+    assert "slow_word" in offered.current(wait=False).facts
     await keeper.close()
 
 
@@ -173,43 +175,43 @@ def test_a_factory_that_fails_declines(add_plugin):
     code = TOOLS.format(tool="echo_word") + "\nmake = None\nimport dataclasses\n\ndef broken(env):\n    raise ValueError('no')\n"
     add_plugin("echo", code + "tools = [dataclasses.replace(tools[0], make=broken)]\n")
     with pytest.raises(Declined, match="it could not be made, see the log: `ValueError`"):
-        sources.known_tools().tools["echo_word"].factory.create(env())
+        source_tools.known_tools().tools["echo_word"].factory.create(env())
 
 
 def test_hooks_of_enabled_plugins_are_collected(add_plugin):
     add_plugin("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
-    (found,) = sources.plugin_hooks()
+    (found,) = source_tools.plugin_hooks()
     assert (found.plugin, found.hook.__name__) == ("guard", "stop")
 
 
 def test_hooks_that_cannot_be_loaded_any_more_block_every_call(add_plugin, monkeypatch):
     add_plugin("guard", "def stop(call): return None\nbefore_tool_call = [stop]\n")
-    plugins.note(plugins.seen(), sources.loaded_plugins())
+    plugins.note(plugins.seen(), source_tools.loaded_plugins())
     assert Plugin.objects.get(name="guard").has_hooks
-    sources.forget()
+    source_tools.forget()
     plugins._imports.clear()
     monkeypatch.setattr(plugins, "_load", lambda name: Loaded(name, error="ImportError: gone"))
-    (found,) = sources.plugin_hooks()
+    (found,) = source_tools.plugin_hooks()
     assert "cannot be loaded (ImportError: gone)" in found.hook(HookCall("read", {}, "main", "main")).block
-    plugins.note(plugins.seen(), sources.loaded_plugins())
+    plugins.note(plugins.seen(), source_tools.loaded_plugins())
     assert Plugin.objects.get(name="guard").has_hooks
 
 
 def test_hooks_that_another_process_found_block_every_call_where_they_cannot_be_loaded(add_plugin, monkeypatch):
     monkeypatch.setattr(plugins, "_load", lambda name: Loaded(name, error="ImportError: gone"))
     Plugin.objects.create(name="guard", enabled=True)
-    assert sources.plugin_hooks() == ()
+    assert source_tools.plugin_hooks() == ()
     Plugin.objects.update(has_hooks=True)
-    (found,) = sources.plugin_hooks()
+    (found,) = source_tools.plugin_hooks()
     assert "cannot be loaded" in found.hook(HookCall("read", {}, "main", "main")).block
 
 
 def test_tools_that_another_process_found_may_be_named_where_they_cannot_be_loaded(add_plugin, monkeypatch):
     monkeypatch.setattr(plugins, "_load", lambda name: Loaded(name, error="ImportError: gone"))
     Plugin.objects.create(name="later", enabled=True)
-    assert not sources.known_tools().knows("later_tool")
+    assert not source_tools.known_tools().knows("later_tool")
     Plugin.objects.update(tools=["later_tool"])
-    assert sources.known_tools().knows("later_tool")
+    assert source_tools.known_tools().knows("later_tool")
 
 
 LOOKS = "\ndef look(call): return None\nbefore_tool_call = [look]\n"
@@ -220,14 +222,14 @@ async def test_no_call_is_made_while_nobody_knows_whether_a_plugin_has_hooks(add
     with (add_plugin.folder / "slow_plugin.py").open("a") as code:
         code.write(more)
     Plugin.objects.filter(name="slow").update(enabled=True)
-    (found,) = sources.plugin_hooks()
+    (found,) = source_tools.plugin_hooks()
     call = HookCall("read", {}, "main", "main")
     assert "its import has not ended yet" in found.hook(call).block
     slow.test_may_end.set()
-    await eventually(lambda: "slow_word" in sources.known_tools().tools)
+    await eventually(lambda: "slow_word" in source_tools.known_tools().tools)
     answer = found.hook(call)
     assert then in answer.block if then else answer is None
-    assert len(sources.plugin_hooks()) == bool(more)
+    assert len(source_tools.plugin_hooks()) == bool(more)
 
 
 def test_an_allow_list_of_a_plugin_that_is_off_is_warned_about_too(add_plugin):
@@ -248,12 +250,12 @@ def test_a_plugin_that_was_removed_says_so(add_plugin):
 
 def test_what_is_known_is_remembered_until_a_row_changes(add_plugin, django_assert_num_queries):
     plugin = add_plugin("echo", TOOLS.format(tool="echo_word"))
-    sources.known_tools()
+    source_tools.known_tools()
     with django_assert_num_queries(1):
-        first = sources.known_tools()
-    assert first.tools is sources.known_tools().tools
+        first = source_tools.known_tools()
+    assert first.tools is source_tools.known_tools().tools
     source_changes.switch_plugins([plugin], on=False)
-    assert first.tools is not sources.known_tools().tools
+    assert first.tools is not source_tools.known_tools().tools
 
 
 async def test_a_worker_lists_what_is_installed(add_plugin):
@@ -278,12 +280,12 @@ def test_a_run_goes_on_beside_a_broken_plugin(add_plugin):
     from tools_app.policy.query import PolicyQuery
 
     add_plugin("bad", "raise RuntimeError('broken')")
-    toolset = build_toolset(env(), PolicyQuery(agent="main"), current_rules(), sources.known_tools())
+    toolset = build_toolset(env(), PolicyQuery(agent="main"), current_rules(), source_tools.known_tools())
     assert "bad" not in {facts.plugin for facts in toolset.query.tools}
 
 
 ENGINE = """
-from tools_app.search.base import Hit
+from tools_app.web_search.base import Hit
 
 
 class Acme:
@@ -300,7 +302,7 @@ search_providers = {"acme": Acme, "unset": lambda: None}
 async def test_a_plugin_brings_a_search_engine_while_it_is_on(add_plugin, settings):
     plugin = add_plugin("finder", ENGINE)
     assert plugin.error == ""
-    made, declined = sources.known_tools().create(["web_search"], env())
+    made, declined = source_tools.known_tools().create(["web_search"], env())
     assert declined == {}
     perform = made["web_search"].perform
     result = await perform(made["web_search"].check({"query": "claws"}), Call("c", print, asyncio.Event()))
@@ -309,11 +311,11 @@ async def test_a_plugin_brings_a_search_engine_while_it_is_on(add_plugin, settin
     settings.SEARCH_PROVIDER = "unset"
     assert (
         "names a search engine that is not configured: `unset`"
-        in sources.known_tools().create(["web_search"], env())[1]["web_search"]
+        in source_tools.known_tools().create(["web_search"], env())[1]["web_search"]
     )
     settings.SEARCH_PROVIDER = "acme"
     source_changes.switch_plugins([plugin], on=False)
-    assert "unknown search engine: `acme`" in sources.known_tools().create(["web_search"], env())[1]["web_search"]
+    assert "unknown search engine: `acme`" in source_tools.known_tools().create(["web_search"], env())[1]["web_search"]
 
 
 @pytest.mark.parametrize(
@@ -330,5 +332,5 @@ def test_a_search_engine_that_cannot_be_used_is_told_to_the_operator(add_plugin,
 
 def test_a_search_engine_that_fails_at_its_making_costs_no_run(add_plugin):
     add_plugin("finder", "search_providers = {'acme': lambda: 1 / 0}")
-    made, declined = sources.known_tools().create(["web_search", "session_status"], env())
+    made, declined = source_tools.known_tools().create(["web_search", "session_status"], env())
     assert (list(made), list(declined)) == (["session_status"], ["web_search"])

@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 
 from tests.policies import policy_restored
-from tools_app import policies
 from tools_app.models import PolicyTest, PolicyVersion
-from tools_app.policy_tests import save_test
+from tools_app.policy_store import policies
+from tools_app.policy_store.policy_tests import save_test
 
 pytestmark = pytest.mark.usefixtures("database", "surroundings")
 

@@ -11,15 +11,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent
-from clawsite.web.policies_question import Question
+from clawsite.web.policies.query import Question
+from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
-from sessions_app.rule_words import NOT_OFFERED
 from tests.policies import policy_restored, recorded
-from tools_app import policies
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
-from tools_app.policy_tests import save_test
-from tools_app.policy_vocabulary import about_all_tools
+from tools_app.policy_store import policies
+from tools_app.policy_store.policy_tests import save_test
+from tools_app.policy_store.vocabulary import about_all_tools
 
 pytestmark = pytest.mark.usefixtures("database", "surroundings")
 

@@ -7,10 +7,11 @@ import pytest
 from django.test import Client
 
 from tests.policies import policy_restored
-from tools_app import admin_forms, policies
+from tools_app.admin import policy_forms
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
 from tools_app.policy.rules import LISTS, PLACE
-from tools_app.policy_tests import save_test
+from tools_app.policy_store import policies
+from tools_app.policy_store.policy_tests import save_test
 
 pytestmark = pytest.mark.usefixtures("database", "surroundings")
 
@@ -113,14 +114,14 @@ def test_two_people_at_once_the_second_is_told_and_loses_nothing(operator):
 
 def test_a_change_between_the_look_and_the_save_is_told_too(operator, monkeypatch):
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["grep"])
-    real, looks = admin_forms.check_version, []
+    real, looks = policy_forms.check_version, []
 
     def too_early(form, seen):
         looks.append(seen)
         if len(looks) > 1:
             real(form, seen)
 
-    monkeypatch.setattr(admin_forms, "check_version", too_early)
+    monkeypatch.setattr(policy_forms, "check_version", too_early)
     form = {"profile": "coding", "deny": "write", "allow": "", "also_allow": "", "seen_version": 1}
     page = said(operator.post(change(main_policy()), form, secure=True))
     assert "The policy was changed while you were editing" in page

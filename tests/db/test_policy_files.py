@@ -7,13 +7,13 @@ from django.db import connection
 
 from clawsite.infra.errors import Conflict, InvalidRequest
 from tests.db.test_policy_versions import EVERY_KIND, numbers, stored_rows
-from tools_app import policy_files
 from tools_app.models import PolicyTest, PolicyVersion
-from tools_app.policies import FIRST_RULES, current_rules, replace_policies, rules_at, save_policy
 from tools_app.policy.expectations import Expectation
 from tools_app.policy.rules import RuleRow
-from tools_app.policy_files import PolicyFile, current_file, differences, import_file, read_file
-from tools_app.policy_tests import save_test
+from tools_app.policy_store import files
+from tools_app.policy_store.files import PolicyFile, current_file, differences, import_file, read_file
+from tools_app.policy_store.policies import FIRST_RULES, current_rules, replace_policies, rules_at, save_policy
+from tools_app.policy_store.policy_tests import save_test
 
 pytestmark = pytest.mark.usefixtures("fresh_policy")
 
@@ -111,7 +111,7 @@ def test_what_is_not_a_policy_file_is_told_in_words(text, words):
 
 
 def test_the_lengths_are_those_of_the_columns():
-    assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.WORDS} == policy_files.LONGEST
+    assert {name: PolicyTest._meta.get_field(name).max_length for name in Expectation.WORDS} == files.LONGEST
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ import itertools
 import pytest
 
 from clawsite.infra import clock
-from sessions_app import runs
+from sessions_app.labels.rules import NOT_OFFERED
 from sessions_app.models import ToolCall
-from sessions_app.rule_words import NOT_OFFERED
-from tools_app import policy_replay
+from sessions_app.runs import lifecycle
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.policy_replay import replay
-from tools_app.registry import installed
+from tools_app.policy_store import replay as policy_replay
+from tools_app.policy_store.replay import replay
+from tools_app.sources.registry import installed
 
 pytestmark = pytest.mark.usefixtures("fresh_policy")
 
@@ -26,7 +26,7 @@ FACTS = {facts.name: facts for facts in installed().nameable}
 def called(user, session_of):
     """Store a call as it was judged under THEN: called("read", days=2, agent="main")."""
     session, numbers = session_of(user), itertools.count()
-    run = runs.accept_run(user=user, session=session, run_id="k1", prompt="hi").pk
+    run = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi").pk
 
     def make(name, *, days=0.0, offered=True, **changes):
         number = next(numbers)

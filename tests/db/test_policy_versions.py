@@ -8,7 +8,8 @@ from django.db.migrations.loader import MigrationLoader
 
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
-from tools_app.policies import (
+from tools_app.policy.rules import PolicyRules, RuleRow
+from tools_app.policy_store.policies import (
     FIRST_RULES,
     broken_tests,
     current_rules,
@@ -19,7 +20,6 @@ from tools_app.policies import (
     rules_at,
     save_policy,
 )
-from tools_app.policy.rules import PolicyRules, RuleRow
 
 pytestmark = pytest.mark.usefixtures("fresh_policy")
 

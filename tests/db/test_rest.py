@@ -8,15 +8,16 @@ import pytest
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import AccessToken
 from clawsite.accounts.tokens import issue_token
-from clawsite.api.mount import openapi
+from clawsite.api.rest.mount import openapi
 from clawsite.infra import clock, db
 from clawsite.infra.models import AuditEntry
-from sessions_app import members, queue
 from sessions_app.models import Event, Run
+from sessions_app.runs import queue
+from sessions_app.sessions import members
 from tests.approvals import asked
 from tests.rest import CSRF, Rest, browser_of, program_of
-from tools_app import policies
 from tools_app.models import Approval
+from tools_app.policy_store import policies
 
 READ, WRITE, APPROVALS = "operator.read", "operator.write", "operator.approvals"
 GATEWAY = "test-gateway-token"

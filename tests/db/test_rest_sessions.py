@@ -3,10 +3,10 @@
 import pytest
 
 from agents.models import Agent
-from sessions_app import members
 from sessions_app.keys import OPENAI
 from sessions_app.models import Event, Run, Session
-from sessions_app.sessions import create_session
+from sessions_app.sessions import members
+from sessions_app.sessions.service import create_session
 from tests.rest import CSRF, Rest, browser_of, program_of
 
 READ, WRITE = "operator.read", "operator.write"
@@ -200,7 +200,7 @@ async def test_what_is_no_message_starts_nothing(me, user, session_of, body):
 
 
 async def test_messages_are_read_page_by_page_into_the_past(me, user, session_of):
-    from sessions_app.sessions import inject_message
+    from sessions_app.sessions.service import inject_message
 
     session = session_of(user)
     for number in range(5):
@@ -267,7 +267,7 @@ async def test_a_bug_is_told_by_a_reference_and_without_its_words(me, monkeypatc
     def broken(*_args, **_kwargs):
         raise RuntimeError("the secret words")
 
-    monkeypatch.setattr("sessions_app.selectors.list_rows", broken)
+    monkeypatch.setattr("sessions_app.sessions.selectors.list_rows", broken)
     answer = await me.get("/sessions")
     assert (answer.status_code, answer.data["code"]) == (500, "UNAVAILABLE")
     assert "reference" in answer.data["detail"]

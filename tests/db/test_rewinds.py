@@ -10,21 +10,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from sessions_app import forks, queue, runs, selectors, sessions, tool_calls
-from sessions_app.history import history
-from sessions_app.journal import NewEntry
+from sessions_app.events.journal import NewEntry
 from sessions_app.models import Event, Run, Session, SessionMember, ToolCall, TranscriptEntry
+from sessions_app.runs import lifecycle, queue, tool_calls
+from sessions_app.runs.tool_calls import Decision
 from sessions_app.search import search
-from sessions_app.tool_calls import Decision
-from sessions_app.transcript import model_history
-from sessions_app.transcript_transfer import export_lines, import_transcript
+from sessions_app.sessions import forks, selectors
+from sessions_app.sessions import service as session_service
+from sessions_app.sessions.transfer import export_lines, import_transcript
+from sessions_app.transcript.history import history
+from sessions_app.transcript.messages import model_history
 
 pytestmark = pytest.mark.usefixtures("database")
 
 
 def ask(user, session, prompt, *, replaces=None, run_id=""):
     options = {"replaces": replaces} if replaces else {}
-    return runs.accept_run(user=user, session=session, run_id=run_id or uuid.uuid4().hex, prompt=prompt, options=options)
+    return lifecycle.accept_run(user=user, session=session, run_id=run_id or uuid.uuid4().hex, prompt=prompt, options=options)
 
 
 @transaction.atomic
@@ -33,7 +35,7 @@ def answer(text):
     (claimed,) = queue.claim("w", 1).runs
     entry = NewEntry("message", "assistant", [{"type": "text", "text": text}], text, uuid.uuid4().hex[:16], {"stopReason": "stop"})
     queue.step(
-        claimed, to=Run.Status.COMPLETED, reason="stop", entries=[entry], events=[runs.end_event(Run.Status.COMPLETED, "stop")]
+        claimed, to=Run.Status.COMPLETED, reason="stop", entries=[entry], events=[lifecycle.end_event(Run.Status.COMPLETED, "stop")]
     )
     return claimed
 
@@ -177,7 +179,7 @@ def test_a_rewind_to_a_line_that_is_not_there_is_refused(user, talk):
 def test_pages_around_a_message_and_on_from_there(user, session_of):
     session = session_of(user)
     for number in range(20):
-        sessions.inject_message(user, session, f"m{number}")
+        session_service.inject_message(user, session, f"m{number}")
     session.refresh_from_db()
     page = history(session, limit=6, around=id_of(session, "m10"))
     texts = [message["content"][0]["text"] for message in page.messages]
@@ -223,7 +225,7 @@ def test_messages_carry_facts_about_themselves(user, session_of):
 
 def test_notices_stand_where_they_happened(user, session_of):
     session = session_of(user)
-    sessions.reset_session(user, session)
+    session_service.reset_session(user, session)
     ask(user, session, "one")
     with transaction.atomic():
         (claimed,) = queue.claim("w", 1).runs
@@ -242,7 +244,7 @@ def test_notices_stand_where_they_happened(user, session_of):
 
 def test_a_prompt_that_was_stopped_before_it_began_is_told(user, talk):
     ask(user, talk, "zwei", replaces=id_of(talk, "two"))
-    runs.request_abort(user=user, session=talk)
+    lifecycle.request_abort(user=user, session=talk)
     notice = history(talk, limit=10, notices=True).messages[-1]
     assert (notice["notice"], notice["prompt"], notice["errorKind"]) == ("aborted", "zwei", "rpc")
     turn(user, talk, "on")
@@ -283,7 +285,7 @@ def noticed(session, **options):
 
 
 def stop(user, session, run, reason="rpc"):
-    return runs.request_abort(user=user, session=session, run_id=run.run_id, reason=reason)
+    return lifecycle.request_abort(user=user, session=session, run_id=run.run_id, reason=reason)
 
 
 def test_what_was_stopped_in_the_queue_stays_where_it_was_said(talk, user):

@@ -6,9 +6,11 @@ import pytest
 
 from clawsite.infra import clock
 from clawsite.infra.errors import NotFound
-from sessions_app import operation_reports, run_reports, runs
 from sessions_app.models import Run, Session, SessionMember
-from sessions_app.run_words import without_words
+from sessions_app.reports import operations as operation_reports
+from sessions_app.reports import runs as run_reports
+from sessions_app.reports.redaction import without_words
+from sessions_app.runs import lifecycle
 from tests.web.recordings import record
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -54,8 +56,8 @@ def test_the_time_of_a_run_is_told_apart(user, session_of):
 
 def test_a_run_that_was_stopped_in_the_queue_never_met_a_model(user, session_of):
     session = session_of(user)
-    accepted = runs.accept_run(user=user, session=session, run_id="k", prompt="x")
-    runs.request_abort(user=user, session=session, run_id="k")
+    accepted = lifecycle.accept_run(user=user, session=session, run_id="k", prompt="x")
+    lifecycle.request_abort(user=user, session=session, run_id="k")
     report = run_reports.summary(run_reports.look_at(user, pk=accepted.pk))
     assert (report["run"]["status"], report["run"]["startedAt"], report["timings"]["modelMs"]) == ("aborted", None, 0)
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from agents.context.workspace import place_of, workplace_of
 from agents.models import Agent
-from agents.workspace import place_of, workplace_of
 from tests.asking import allow_asking, claimed_run
-from tools_app.definition import CallRef, ToolEnv
-from tools_app.execution.planning import Wanted, make_plan
-from tools_app.execution.rules import ExecRules
-from tools_app.execution.running import Running
-from tools_app.execution.spawn import start
-from tools_app.execution.values import Spawn
+from tools_app.core.definition import CallRef, ToolEnv
+from tools_app.exec.planning import Wanted, make_plan
+from tools_app.exec.processes.running import Running
+from tools_app.exec.processes.spawn import start
+from tools_app.exec.rules import ExecRules
+from tools_app.exec.sandbox.types import Spawn
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -81,8 +81,8 @@ async def test_a_command_in_a_sandbox_sees_of_the_agents_workspace_what_the_rule
     env = ToolEnv(inside.directory, "main", user.pk, str(claimed.session_id), MAIN, run_pk=claimed.pk, beside=inside.beside)
     line = f"cat {own}/notes.txt; echo x > {own}/new; echo x > made; ls"
     planned = await make_plan(Wanted(line), CallRef("c1", "exec", {}), env)
-    from tools_app.execution.environment import build_environment
-    from tools_app.execution.planning import sandbox_of
+    from tools_app.exec.environment import build_environment
+    from tools_app.exec.planning import sandbox_of
 
     sandbox = sandbox_of(planned.plan)
     running: Running = await start(Spawn(line, inside.directory, build_environment(sandbox.home), sandbox, 30))

@@ -7,17 +7,19 @@ import threading
 import pytest
 from django.db import connection
 
-from agents import nested
-from agents.recalled import recalled
+from agents.context.untrusted_history import recalled
+from agents.tools import nested_runs
 from clawsite.accounts.models import User
-from sessions_app import members, outbox, queue, runs, sessions, tool_calls
 from sessions_app.models import Outbox, Run, Session, ToolCall, TranscriptEntry
-from sessions_app.tool_calls import Decision
-from sessions_app.transcript import model_history
+from sessions_app.runs import lifecycle, outbox, queue, tool_calls
+from sessions_app.runs.tool_calls import Decision
+from sessions_app.sessions import members
+from sessions_app.sessions import service as session_service
+from sessions_app.transcript.messages import model_history
 from tests.asking import allow_asking
 from tests.platform_tools import env_in, use
-from tools_app.definition import ToolFailed
-from tools_app.execution.rules import rules_for, rules_of
+from tools_app.core.definition import ToolFailed
+from tools_app.exec.rules import rules_for, rules_of
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def running(user):
 
     def make(session: Session, *, sender=None, options=None):
         owner = sender or user
-        runs.accept_run(user=owner, session=session, run_id=f"of {session.key}", prompt="hi", options=options)
+        lifecycle.accept_run(user=owner, session=session, run_id=f"of {session.key}", prompt="hi", options=options)
         claimed = next(each for each in queue.claim("w", 10).runs if each.session_id == session.pk)
         tool_calls.record(claimed, [Decision("c1", "sessions_send", {}, ToolCall.Status.ALLOWED)])
         tool_calls.start(claimed, "c1", "sessions_send", {})
@@ -62,7 +64,7 @@ async def test_the_same_call_sends_once(user, session_of, running):
 
 async def test_a_session_is_found_by_its_label(user, session_of, running):
     env, there = running(session_of(user)), session_of(user)
-    sessions.patch_session(user, there, {"label": "the ops room"})
+    session_service.patch_session(user, there, {"label": "the ops room"})
     result = await use(env, "sessions_send", label="the ops room", message="ping", timeout_seconds=0)
     assert result.details["sessionKey"] == there.key
     wrong = await use(env, "sessions_send", label="the ops room", agent_id="helper", message="ping", timeout_seconds=0)
@@ -144,7 +146,7 @@ async def test_the_end_of_the_other_run_is_seen_even_if_nobody_tells(user, sessi
     env, there = running(session_of(user)), session_of(user)
     waiting = asyncio.create_task(use(env, "sessions_send", session_key=there.key, message="x"))
     await eventually(lambda: sent_to(there))
-    runs.request_abort(user=user, session=there)
+    lifecycle.request_abort(user=user, session=there)
     result = await waiting
     assert (result.details["status"], result.details["error"], result.is_error) == (
         "error",
@@ -165,7 +167,7 @@ async def test_an_abort_stops_the_waiting_and_not_the_other_run(user, session_of
 
 def waits(env, target: Session) -> None:
     """The call c1 of that run waits for a session, as the tool would write it."""
-    nested.send(env, "c1", User.objects.get(pk=env.sender_id), target, "x", waits=True)
+    nested_runs.send(env, "c1", User.objects.get(pk=env.sender_id), target, "x", waits=True)
 
 
 @pytest.mark.parametrize("length", [2, 3, 4])
@@ -210,16 +212,16 @@ async def test_whoever_has_stopped_waiting_is_in_no_circle(user, session_of, run
     first, second = session_of(user), session_of(user)
     waiting, other = running(first), running(second)
     waits(waiting, second)
-    assert nested.waits_for(first.pk, second.pk)
+    assert nested_runs.waits_for(first.pk, second.pk)
     ToolCall.objects.filter(run=waiting.run_pk).update(status=ToolCall.Status.INTERRUPTED)
-    assert not nested.waits_for(first.pk, second.pk)
+    assert not nested_runs.waits_for(first.pk, second.pk)
     result = await use(other, "sessions_send", session_key=first.key, message="x", timeout_seconds=0.05)
     assert result.details["status"] == "timeout"
 
 
 async def test_sessions_answer_each_other_five_times_at_most(user, session_of, running):
     here, there = session_of(user), session_of(user)
-    for depth, is_refused in ((nested.DEEPEST - 1, False), (nested.DEEPEST, True)):
+    for depth, is_refused in ((nested_runs.DEEPEST - 1, False), (nested_runs.DEEPEST, True)):
         Run.objects.all().delete()
         env = running(here, options={"sentBy": {"run": 1, "call": "c", "waits": False, "depth": depth}})
         result = await use(env, "sessions_send", session_key=there.key, message="x", timeout_seconds=0)
@@ -249,7 +251,7 @@ async def test_a_message_stands_in_this_conversation_at_once_and_once(user, sess
 
 async def test_a_message_to_another_session_says_where_it_comes_from(user, session_of, running):
     there = session_of(user)
-    sessions.patch_session(user, there, {"label": "ops room"})
+    session_service.patch_session(user, there, {"label": "ops room"})
     env = running(session_of(user, "agent:main:here"))
     for call_id, target in (("c1", there.key), ("c2", "ops room")):
         result = await use(env, "message", call_id=call_id, target=target, message="look at this")
@@ -322,8 +324,8 @@ async def test_a_message_that_makes_no_sense_is_refused_in_words(user, session_o
 
 
 def test_outside_a_run_there_is_nowhere_to_speak_from(user, session_of):
-    from agents.message_tool import make_message
-    from tools_app.definition import Declined
+    from agents.tools.message import make_message
+    from tools_app.core.definition import Declined
 
     with pytest.raises(Declined, match="outside of a run"):
         make_message.create(env_in(session_of(user)))

@@ -4,8 +4,10 @@ import pytest
 
 from clawsite.infra import clock
 from clawsite.infra.errors import Conflict, NotFound
-from sessions_app import marks, queue, runs, selectors, sessions
 from sessions_app.models import Run, Session, SessionMark, SessionMember
+from sessions_app.runs import lifecycle, queue
+from sessions_app.sessions import marks, selectors
+from sessions_app.sessions import service as session_service
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -63,25 +65,25 @@ def test_marks_are_of_one_person(user, person, session_of):
 def test_an_answer_is_unread_until_it_is_read(user, session_of):
     session = session_of(user)
     assert row_of(user, session)["unread"] is False
-    sessions.inject_message(user, session, "news")
+    session_service.inject_message(user, session, "news")
     assert row_of(user, session)["unread"] is True
     assert marks.mark_read(user, session) is True
     assert marks.mark_read(user, session) is False
     assert row_of(user, session)["unread"] is False
-    sessions.inject_message(user, session, "more")
+    session_service.inject_message(user, session, "more")
     assert row_of(user, session)["unread"] is True
 
 
 def test_ones_own_words_are_not_unread(user, session_of):
     session = session_of(user)
-    runs.accept_run(user=user, session=session, run_id="k1", prompt="hi")
+    lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
     queue.claim("w", 1)
     assert (row_of(user, session)["unread"], row_of(user, session)["status"]) == (False, "running")
 
 
 def test_who_may_read_everything_has_nothing_to_catch_up_on(user, person, session_of):
     session, friend = session_of(user), person()
-    sessions.inject_message(user, session, "news")
+    session_service.inject_message(user, session, "news")
     SessionMember.objects.create(session=session, user=friend)
     assert row_of(person("Auditor"), session)["unread"] is False
     assert row_of(friend, session)["unread"] is True
@@ -90,11 +92,11 @@ def test_who_may_read_everything_has_nothing_to_catch_up_on(user, person, sessio
 def test_the_list_says_what_goes_on(user, session_of):
     busy, parked, idle = session_of(user), session_of(user), session_of(user)
     for number, session in enumerate((busy, parked)):
-        runs.accept_run(user=user, session=session, run_id=f"k{number}", prompt="hi")
+        lifecycle.accept_run(user=user, session=session, run_id=f"k{number}", prompt="hi")
     assert row_of(user, busy)["status"] == "queued"
     claimed = {one.session_id: one for one in queue.claim("w", 2).runs}
     queue.park(claimed[parked.pk], "approval")
-    runs.accept_run(user=user, session=parked, run_id="k3", prompt="behind it")
+    lifecycle.accept_run(user=user, session=parked, run_id="k3", prompt="behind it")
     facts = [(row_of(user, session)["status"], row_of(user, session)["waitingFor"]) for session in (busy, parked, idle)]
     assert facts == [("running", None), ("waiting", "approval"), (None, None)]
 
@@ -109,37 +111,37 @@ def test_a_mark_made_twice_keeps_its_moment(user, session_of):
 
 def test_a_deleted_session_is_restored_with_what_was_said(user, session_of):
     session = session_of(user)
-    sessions.inject_message(user, session, "still here")
-    sessions.delete_session(user, session)
-    restored, was_deleted = sessions.restore_session(user, str(session.generation_id))
+    session_service.inject_message(user, session, "still here")
+    session_service.delete_session(user, session)
+    restored, was_deleted = session_service.restore_session(user, str(session.generation_id))
     assert (restored.pk, was_deleted) == (session.pk, True)
     assert selectors.preview(restored, limit=1, max_chars=20) == [{"role": "assistant", "text": "still here"}]
-    assert sessions.restore_session(user, str(session.pk))[1] is False
+    assert session_service.restore_session(user, str(session.pk))[1] is False
 
 
 def test_a_key_that_is_used_again_is_a_conflict(user, session_of):
     session = session_of(user, "agent:main:x")
-    sessions.delete_session(user, session)
+    session_service.delete_session(user, session)
     session_of(user, "agent:main:x")
     with pytest.raises(Conflict):
-        sessions.restore_session(user, str(session.pk))
+        session_service.restore_session(user, str(session.pk))
 
 
 def test_only_ones_own_and_only_for_thirty_days(user, person, session_of):
     session = session_of(user)
-    sessions.delete_session(user, session)
+    session_service.delete_session(user, session)
     with pytest.raises(NotFound):
-        sessions.restore_session(person(), str(session.pk))
-    Session.objects.filter(pk=session.pk).update(deleted_at=clock.now() - sessions.RESTORABLE)
+        session_service.restore_session(person(), str(session.pk))
+    Session.objects.filter(pk=session.pk).update(deleted_at=clock.now() - session_service.RESTORABLE)
     with pytest.raises(NotFound):
-        sessions.restore_session(user, str(session.pk))
+        session_service.restore_session(user, str(session.pk))
 
 
 def test_a_label_taken_meanwhile_is_lost_and_stopped_runs_stay_stopped(user, session_of):
     session = session_of(user)
-    sessions.patch_session(user, session, {"label": "work"})
-    runs.accept_run(user=user, session=session, run_id="k1", prompt="hi")
-    sessions.delete_session(user, session)
-    sessions.patch_session(user, session_of(user), {"label": "work"})
-    assert sessions.restore_session(user, str(session.pk))[0].label == ""
+    session_service.patch_session(user, session, {"label": "work"})
+    lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
+    session_service.delete_session(user, session)
+    session_service.patch_session(user, session_of(user), {"label": "work"})
+    assert session_service.restore_session(user, str(session.pk))[0].label == ""
     assert Run.objects.get().status == Run.Status.ABORTED

@@ -8,16 +8,18 @@ import pytest
 
 from agents.models import Agent
 from clawsite.infra import clock
-from sessions_app import members, runs, sessions
-from sessions_app.journal import NewEntry, NewEvent, insert_session_event
+from sessions_app.events.journal import NewEntry, NewEvent, insert_session_event
 from sessions_app.models import Session
+from sessions_app.runs import lifecycle
+from sessions_app.sessions import members
+from sessions_app.sessions import service as session_service
 from tests.platform_tools import env_in, use
-from tools_app.definition import ToolEnv, ToolResult
+from tools_app.core.definition import ToolEnv, ToolResult
 
 
 def say(session: Session, *texts: str) -> None:
     for text in texts:
-        sessions.inject_message(session.owner, session, text)
+        session_service.inject_message(session.owner, session, text)
 
 
 def keys(result: ToolResult) -> list[str]:
@@ -36,7 +38,7 @@ def told(result: ToolResult) -> dict:
 
 async def test_sessions_are_listed_last_used_first(user, session_of):
     older, here = session_of(user, "agent:main:older"), session_of(user, "agent:main:here")
-    sessions.patch_session(user, older, {"label": "ops", "title": "Servers"})
+    session_service.patch_session(user, older, {"label": "ops", "title": "Servers"})
     say(here, "hello")
     result = await use(env_in(here), "sessions_list")
     assert keys(result) == ["agent:main:here", "agent:main:older"]
@@ -67,7 +69,7 @@ async def test_a_list_is_narrowed_by_kind_time_and_number(user, session_of):
 async def test_a_list_shows_what_goes_on_and_the_last_messages(user, session_of):
     session = session_of(user)
     say(session, "one", "two", "x" * 500)
-    runs.accept_run(user=user, session=session, run_id="k1", prompt="hi")
+    lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="hi")
     (row,) = (await use(env_in(session), "sessions_list", message_limit=2)).details["sessions"]
     assert row["state"] == "queued"
     assert [message["text"] for message in row["messages"]] == ["two", "x" * 400]
@@ -161,9 +163,9 @@ async def test_history_is_cut_at_its_old_end_and_says_so(user, session_of):
 async def test_a_reset_and_a_deletion_take_the_history_away(user, session_of):
     session, here = session_of(user), env_in(session_of(user))
     say(session, "before")
-    sessions.reset_session(user, session)
+    session_service.reset_session(user, session)
     assert (await use(here, "sessions_history", session_key=session.key)).details["messages"] == []
-    sessions.delete_session(user, session)
+    session_service.delete_session(user, session)
     assert (await use(here, "sessions_history", session_key=session.key)).is_error
 
 

@@ -6,9 +6,10 @@ from django.test import Client
 from clawsite.infra.errors import InvalidRequest
 from tests.plugin_maker import TOOLS, forget, note
 from tests.seen_servers import seen
-from tools_app import policy_tests, source_changes, sources
 from tools_app.models import McpServer, Plugin, PolicyTest
-from tools_app.policies import broken_tests, current_rules, save_policy
+from tools_app.policy_store import policy_tests, source_changes
+from tools_app.policy_store.policies import broken_tests, current_rules, save_policy
+from tools_app.sources import tools as source_tools
 
 pytestmark = pytest.mark.usefixtures("database", "fresh_policy")
 
@@ -39,7 +40,7 @@ def test_switching_a_plugin_off_is_refused_where_it_breaks_a_test(echo):
         source_changes.switch_plugins([echo], on=False)
     assert refused.value.message == MAIN_READS
     assert Plugin.objects.get().enabled
-    assert "echo_word" in sources.known_tools().tools
+    assert "echo_word" in source_tools.known_tools().tools
 
 
 def test_switching_a_plugin_on_is_refused_where_it_breaks_a_test(add_plugin):
@@ -49,7 +50,7 @@ def test_switching_a_plugin_on_is_refused_where_it_breaks_a_test(add_plugin):
     with pytest.raises(InvalidRequest, match="support never gets exec"):
         source_changes.switch_plugins([echo], on=True)
     assert not Plugin.objects.get().enabled
-    assert "echo_word" not in sources.known_tools().tools
+    assert "echo_word" not in source_tools.known_tools().tools
 
 
 def off(row: McpServer) -> McpServer:
@@ -72,7 +73,7 @@ def test_no_way_of_changing_a_server_breaks_a_test(weather, change):
         change(weather)
     assert refused.value.message == MAIN_READS
     assert McpServer.objects.get().enabled
-    assert "weather__forecast" in sources.known_tools().tools
+    assert "weather__forecast" in source_tools.known_tools().tools
 
 
 def test_a_server_whose_tests_were_about_it_is_deleted_after_them(weather):
@@ -94,7 +95,7 @@ def test_what_was_not_made_is_not_remembered(weather):
     assert McpServer.objects.get().include == []
     source_changes.save_server(made)
     assert tried.revision == made.revision
-    assert {name for name in sources.known_tools().tools if "__" in name} == {"weather__get_b"}
+    assert {name for name in source_tools.known_tools().tools if "__" in name} == {"weather__get_b"}
 
 
 NO_DROP = "Policy test “nobody drops” would fail: {tool} for any-other-agent is allowed"

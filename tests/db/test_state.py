@@ -5,18 +5,21 @@ import threading
 import pytest
 from django.db import connection, transaction
 
+from clawsite.infra import sql
 from clawsite.infra.errors import Conflict, NotFound, QueueFull
-from sessions_app import queue, runs, selectors, sessions, sql, tool_calls
-from sessions_app.history import QUEUED_CHARACTERS, history
-from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Lane, Run, Session, TranscriptEntry
-from sessions_app.transcript import model_history
+from sessions_app.runs import lifecycle, queue, tool_calls
+from sessions_app.sessions import selectors
+from sessions_app.sessions import service as session_service
+from sessions_app.transcript.history import QUEUED_CHARACTERS, history
+from sessions_app.transcript.messages import model_history
 
 pytestmark = pytest.mark.usefixtures("database")
 
 
 def accept(user, session, run_id, prompt="hello", **kwargs):
-    return runs.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, **kwargs)
+    return lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, **kwargs)
 
 
 def claim(most=10, worker="w1"):
@@ -26,7 +29,7 @@ def claim(most=10, worker="w1"):
 
 def complete(claimed):
     with transaction.atomic():
-        queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", events=[runs.end_event(Run.Status.COMPLETED, "stop")])
+        queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", events=[lifecycle.end_event(Run.Status.COMPLETED, "stop")])
 
 
 def test_an_accepted_run_has_its_first_event_and_the_session_its_title(user, session_of):
@@ -175,7 +178,7 @@ def test_a_parked_run_holds_no_slot_but_keeps_the_turn(user, session_of):
     assert other.run_id == "other"
     complete(other)
     assert claim() == []
-    assert runs.make_ready([parked.pk]) == 1
+    assert lifecycle.make_ready([parked.pk]) == 1
     (resumed,) = claim()
     assert (resumed.run_id, resumed.first, resumed.lease) == ("k1", False, 2)
 
@@ -240,7 +243,7 @@ def test_abort_ends_a_queued_run_at_once_and_asks_the_worker_of_a_running_one(us
     accept(user, session, "k1")
     accept(user, session, "k2")
     (running,) = claim()
-    asked = {a.run_id: a.ended for a in runs.request_abort(user=user, session=session)}
+    asked = {a.run_id: a.ended for a in lifecycle.request_abort(user=user, session=session)}
     assert asked == {"k1": False, "k2": True}
     assert Run.objects.get(run_id="k2").status == "aborted"
     with transaction.atomic():
@@ -291,14 +294,14 @@ def test_words_put_in_meanwhile_do_not_seem_to_answer_the_run(user, session_of):
     session = session_of(user)
     accept(user, session, "k1", "the question")
     (claimed,) = claim()
-    sessions.inject_message(user, session, "by the way")
+    session_service.inject_message(user, session, "by the way")
     assert [entry.text for entry in model_history(session.pk, 1, claimed.pk)] == ["by the way", "the question"]
 
 
 def test_after_a_reset_the_list_shows_nothing_of_what_was_said_before(user, session_of):
     session = session_of(user)
-    sessions.inject_message(user, session, "old words")
-    sessions.reset_session(user, session)
+    session_service.inject_message(user, session, "old words")
+    session_service.reset_session(user, session)
     (row,) = selectors.list_sessions(user, include_last=True).rows
     assert "lastMessagePreview" not in row
 
@@ -306,7 +309,7 @@ def test_after_a_reset_the_list_shows_nothing_of_what_was_said_before(user, sess
 def test_a_run_can_be_asked_for_after_its_session_was_deleted(user, person, session_of):
     session = session_of(user)
     accept(user, session, "k1")
-    sessions.delete_session(user, session)
+    session_service.delete_session(user, session)
     assert selectors.run_state(user, "k1").status == "aborted"
     with pytest.raises(NotFound):
         selectors.run_state(person(), "k1")

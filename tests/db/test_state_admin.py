@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 
 from clawsite.infra import clock
-from sessions_app import runs
 from sessions_app.models import ToolCall
+from sessions_app.runs import lifecycle
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -20,7 +20,7 @@ def plain_static_files(settings):
 @pytest.fixture
 def refused(user, session_of) -> ToolCall:
     session = session_of(user)
-    accepted = runs.accept_run(user=user, session=session, run_id="k1", prompt="a private question")
+    accepted = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="a private question")
     steps = [
         {"layer": "profile", "effect": "allow", "rule": "x"},
         {"layer": "agent", "effect": "deny", "rule": "deny entry `write`"},

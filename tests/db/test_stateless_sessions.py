@@ -4,14 +4,15 @@ import datetime as dt
 
 import pytest
 
-from agents import housekeeping, stateless_sessions
+from agents import maintenance, session_cleanup
 from clawsite.infra import clock, db
-from sessions_app import marks, members, queue
-from sessions_app.journal import NewEntry
+from sessions_app.events.journal import NewEntry
 from sessions_app.keys import OPENAI
 from sessions_app.models import Attachment, Event, Run, Session, TranscriptEntry
-from sessions_app.runs import accept_run
-from sessions_app.sessions import begin_with, create_session
+from sessions_app.runs import queue
+from sessions_app.runs.lifecycle import accept_run
+from sessions_app.sessions import marks, members
+from sessions_app.sessions.service import begin_with, create_session
 from tools_app.models import Approval, Command
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -32,7 +33,7 @@ def make(user, name="one", *, days=31, ended=True, channel=OPENAI):
 
 
 async def keep_house():
-    await housekeeping.forget_stateless_sessions()
+    await maintenance.forget_stateless_sessions()
 
 
 def left():
@@ -40,7 +41,7 @@ def left():
 
 
 async def test_it_goes_with_all_its_rows_and_its_directory(user, monkeypatch, settings, tmp_path):
-    monkeypatch.setattr(stateless_sessions, "STEP", 2)
+    monkeypatch.setattr(session_cleanup, "STEP", 2)
     session = await db.write(make, user)
     settings.HOME = tmp_path
     for name in (f"session-{session.pk}", "session-of-another"):
@@ -102,17 +103,17 @@ async def test_what_somebody_made_their_own_stays(user, person):
 async def test_a_message_that_comes_meanwhile_keeps_it(user):
     session = await db.write(make, user)
     before = clock.now() - dt.timedelta(days=30)
-    assert await db.read(stateless_sessions.due, before) == [session.pk]
+    assert await db.read(session_cleanup.due, before) == [session.pk]
     await db.write(accept_run, user=user, session=session, run_id="two", prompt="again")
-    assert await db.write(stateless_sessions.hide, session.pk, before) is False
+    assert await db.write(session_cleanup.hide, session.pk, before) is False
     assert await db.read(Session.objects.get, pk=session.pk, deleted_at=None)
 
 
 async def test_what_a_worker_left_half_done_is_finished(user):
     session = await db.write(make, user)
     before = clock.now() - dt.timedelta(days=30)
-    assert await db.write(stateless_sessions.hide, session.pk, before)
-    await db.write(stateless_sessions.shrink, session.pk)
+    assert await db.write(session_cleanup.hide, session.pk, before)
+    await db.write(session_cleanup.shrink, session.pk)
     await keep_house()
     assert not await db.read(left)
 

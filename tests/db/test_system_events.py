@@ -8,15 +8,15 @@ import importlib
 import pytest
 from django.apps import apps
 
-from agents.recalled import recalled
+from agents.context.untrusted_history import recalled
 from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
 from clawsite.routing.wake import PROMPT, main_session, tell_now, wake
-from sessions_app import lease_sql, queue, system_events
-from sessions_app.journal import NewEntry
+from sessions_app.events.journal import NewEntry
 from sessions_app.models import Run, SessionMember, SystemEvent, TranscriptEntry
-from sessions_app.runs import accept_run, request_abort
-from sessions_app.sessions import delete_session
-from sessions_app.transcript import model_history
+from sessions_app.runs import claim_sql, queue, system_events
+from sessions_app.runs.lifecycle import accept_run, request_abort
+from sessions_app.sessions.service import delete_session
+from sessions_app.transcript.messages import model_history
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -168,8 +168,8 @@ def test_an_ordinary_run_is_told_nothing_of_a_webhook(user, session):
 
 def test_without_the_condition_on_the_webhook_the_test_above_would_fail(user, session, monkeypatch):
     """Deliberate fault: a claim that takes whatever waits."""
-    rows = lease_sql.sql.rows
-    monkeypatch.setattr(lease_sql.sql, "rows", lambda query, args=(): rows(query.replace("AND hook = %s", "AND hook <> %s"), args))
+    rows = claim_sql.sql.rows
+    monkeypatch.setattr(claim_sql.sql, "rows", lambda query, args=(): rows(query.replace("AND hook = %s", "AND hook <> %s"), args))
     assert ordinary_run_is_told_of_a_webhook(user, session)
 
 

@@ -9,14 +9,16 @@ import sys
 import pytest
 from django.core.management import CommandError, call_command
 
+from agents.context.history import message_of
+from agents.llm.messages import UserMessage
 from agents.loop import unanswered, well_formed
-from agents.messages import UserMessage
-from agents.past import message_of
 from clawsite.infra.errors import Conflict, InvalidRequest
-from sessions_app import runs, sessions, transcript_transfer
 from sessions_app.models import Event, Run, Session, TranscriptEntry
-from sessions_app.transcript import model_history
-from sessions_app.transcript_transfer import export_lines, import_transcript
+from sessions_app.runs import lifecycle
+from sessions_app.sessions import service as session_service
+from sessions_app.sessions import transfer
+from sessions_app.sessions.transfer import export_lines, import_transcript
+from sessions_app.transcript.messages import model_history
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -70,7 +72,7 @@ def test_an_imported_session_reads_as_the_file_says(user):
 
 
 def test_export_gives_what_was_imported(user, monkeypatch):
-    monkeypatch.setattr(transcript_transfer, "PAGE", 2)
+    monkeypatch.setattr(transfer, "PAGE", 2)
     first = exported(import_transcript(user, "agent:main:one", file_of(*SENT)).session)
     file = io.BytesIO("\n".join(map(json.dumps, first)).encode())
     second = exported(import_transcript(user, "agent:main:two", file).session)
@@ -101,7 +103,7 @@ def test_a_tool_call_in_a_file_is_never_carried_out(user):
 
 def test_one_can_go_on_in_an_imported_session(user):
     session = import_transcript(user, "agent:main:copy", file_of(*SENT)).session
-    sessions.inject_message(user, session, "welcome back")
+    session_service.inject_message(user, session, "welcome back")
     session.refresh_from_db()
     assert (session.entry_count, session.cursor) == (6, 2)
     assert exported(session)[-1]["parentId"] == "m4"
@@ -120,7 +122,7 @@ def test_a_fault_while_writing_leaves_nothing(user, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("the disk is gone")
 
-    monkeypatch.setattr(transcript_transfer.journal, "insert_session_event", broken)
+    monkeypatch.setattr(transfer.journal, "insert_session_event", broken)
     with pytest.raises(RuntimeError):
         import_transcript(user, "agent:main:copy", file_of(*SENT))
     assert not Session.objects.exists()
@@ -134,15 +136,15 @@ def test_a_session_that_is_there_but_unused_is_filled(user, session_of):
 
 def test_a_session_in_which_something_was_said_is_left_alone(user, session_of):
     session = session_of(user, "agent:main:main")
-    sessions.inject_message(user, session, "hello")
-    sessions.reset_session(user, session)
+    session_service.inject_message(user, session, "hello")
+    session_service.reset_session(user, session)
     with pytest.raises(Conflict, match="has been used"):
         import_transcript(user, "agent:main:main", file_of(*SENT))
     assert TranscriptEntry.objects.get(kind="message").text == "hello"
 
 
 def test_a_session_with_a_queued_prompt_is_left_alone(user, session_of):
-    runs.accept_run(user=user, session=session_of(user, "agent:main:main"), run_id="r1", prompt="hi")
+    lifecycle.accept_run(user=user, session=session_of(user, "agent:main:main"), run_id="r1", prompt="hi")
     with pytest.raises(Conflict, match="has been used"):
         import_transcript(user, "agent:main:main", file_of(*SENT))
 
@@ -157,9 +159,9 @@ def test_the_same_key_of_somebody_else_is_another_session(user, person):
 
 def test_what_was_said_before_a_reset_is_exported_only_on_demand(user, session_of):
     session = session_of(user)
-    sessions.inject_message(user, session, "before")
-    sessions.reset_session(user, session)
-    sessions.inject_message(user, session, "after")
+    session_service.inject_message(user, session, "before")
+    session_service.reset_session(user, session)
+    session_service.inject_message(user, session, "after")
     assert texts(exported(session)) == ["after"]
     assert texts(exported(session, all_generations=True)) == ["before", "after"]
 
@@ -168,11 +170,11 @@ def test_what_was_said_before_a_reset_is_exported_only_on_demand(user, session_o
 def test_a_reset_stays_one_through_export_and_import(user, session_of, words_after, left):
     session = session_of(user)
     for before in ("first", "second"):
-        sessions.inject_message(user, session, before)
-        sessions.reset_session(user, session)
-        sessions.reset_session(user, session)
+        session_service.inject_message(user, session, before)
+        session_service.reset_session(user, session)
+        session_service.reset_session(user, session)
     for after in words_after:
-        sessions.inject_message(user, Session.objects.get(pk=session.pk), after)
+        session_service.inject_message(user, Session.objects.get(pk=session.pk), after)
     file = io.BytesIO(b"".join(export_lines(Session.objects.get(pk=session.pk), all_generations=True)))
     copy = import_transcript(user, "agent:main:copy", file).session
     assert texts(exported(copy)) == left
@@ -181,13 +183,11 @@ def test_a_reset_stays_one_through_export_and_import(user, session_of, words_aft
 
 
 def test_entries_of_one_moment_are_written_in_pages(user, monkeypatch):
-    sizes, insert = [], transcript_transfer.journal.insert_entries
-    monkeypatch.setattr(
-        transcript_transfer.journal, "insert_entries", lambda batch, now: (sizes.append(len(batch)), insert(batch, now))
-    )
+    sizes, insert = [], transfer.journal.insert_entries
+    monkeypatch.setattr(transfer.journal, "insert_entries", lambda batch, now: (sizes.append(len(batch)), insert(batch, now)))
     lines = file_of(*[SENT[0]] * 50).getvalue().splitlines()
     same = [json.dumps({**json.loads(line), "timestamp": "2026-02-01T10:15:00Z"}) for line in lines[1:]]
-    monkeypatch.setattr(transcript_transfer, "PAGE", 20)
+    monkeypatch.setattr(transfer, "PAGE", 20)
     import_transcript(user, "agent:main:long", io.BytesIO("\n".join([lines[0].decode(), *same]).encode()))
     assert [size for size in sizes if size] == [20, 20, 10]
 
@@ -218,7 +218,7 @@ def test_the_commands_carry_a_session_to_another_account(person, tmp_path, monke
 
 def test_a_line_that_cannot_be_imported_again_is_told(user, session_of, capsysbinary):
     session = session_of(user, "agent:main:main")
-    sessions.inject_message(user, session, "ü" * (8 << 20))
+    session_service.inject_message(user, session, "ü" * (8 << 20))
     call_command("export", "--user", user.username, "--session", "main")
     told = capsysbinary.readouterr()
     assert b"`claw import` will refuse it: 1 line" in told.err

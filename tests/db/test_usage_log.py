@@ -2,11 +2,13 @@
 
 import pytest
 
-from sessions_app import queue, rewinds, usage_log
-from sessions_app.journal import NewEntry
+from sessions_app.events.journal import NewEntry
 from sessions_app.models import Run
-from sessions_app.runs import accept_run
-from sessions_app.sessions import reset_session
+from sessions_app.reports import usage as usage_reports
+from sessions_app.runs import queue
+from sessions_app.runs.lifecycle import accept_run
+from sessions_app.sessions.service import reset_session
+from sessions_app.transcript import rewinds
 
 USED = {"input": 30, "output": 12, "cacheRead": 4, "costMicroUsd": 1_500}
 
@@ -29,18 +31,18 @@ def talk(user, session_of):
 
 
 def test_each_message_says_who_spoke_and_what_it_has_used(talk):
-    question, call, result, answer = usage_log.usage_log(talk, 10)
+    question, call, result, answer = usage_reports.usage_log(talk, 10)
     assert (question["role"], question["content"], "tokens" in question) == ("user", "what is in it?", False)
     assert call == {**call, "role": "assistant", "content": "I look.\n[Tool: read]", "tokens": 42, "cost": 0.0015}
-    assert (result["role"], result["content"]) == ("toolResult", "x" * usage_log.CHARACTERS)
+    assert (result["role"], result["content"]) == ("toolResult", "x" * usage_reports.CHARACTERS)
     assert (answer["content"], answer["tokens"], "cost" in answer) == ("Much.", 2, False)
     assert question["timestamp"] <= answer["timestamp"]
 
 
 def test_only_the_newest_are_told_and_only_as_many_as_fit(talk, monkeypatch):
-    assert [entry["content"] for entry in usage_log.usage_log(talk, 1)] == ["Much."]
-    monkeypatch.setattr(usage_log, "LARGEST_REPLY", 500)
-    assert [entry["content"] for entry in usage_log.usage_log(talk, 10)] == ["Much."]
+    assert [entry["content"] for entry in usage_reports.usage_log(talk, 1)] == ["Much."]
+    monkeypatch.setattr(usage_reports, "LARGEST_REPLY", 500)
+    assert [entry["content"] for entry in usage_reports.usage_log(talk, 10)] == ["Much."]
 
 
 def test_what_was_taken_back_or_was_before_a_reset_is_not_told(user, talk):
@@ -48,5 +50,5 @@ def test_what_was_taken_back_or_was_before_a_reset_is_not_told(user, talk):
     queue.step(queue.claim("w1", 1).runs[0], to=Run.Status.COMPLETED, reason="stop")
     second = talk.entries.get(text="and now?").message_id
     rewinds.rewind_before(user, talk, second)
-    assert [entry["content"] for entry in usage_log.usage_log(talk, 1)] == ["Much."]
-    assert usage_log.usage_log(reset_session(user, talk), 10) == []
+    assert [entry["content"] for entry in usage_reports.usage_log(talk, 1)] == ["Much."]
+    assert usage_reports.usage_log(reset_session(user, talk), 10) == []

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sessions_app.replay import RunView, ToolView, replay
+from sessions_app.events.replay import RunView, ToolView, replay
 from tests.fake_llm import plan
 from tests.faults.record import EventRow, History, Rows, RunRow
 

@@ -5,15 +5,16 @@ import datetime as dt
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agents import housekeeping
+from agents import maintenance
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
-from clawsite.gateway import runtime
-from clawsite.gateway.fanout import DatabaseRows
+from clawsite.gateway.delivery.hub_queries import DatabaseRows
+from clawsite.gateway.server import runtime
 from clawsite.infra import bus, clock, db
-from sessions_app import epoch, queue
+from sessions_app.events import epoch
 from sessions_app.models import Event, Run
-from sessions_app.queue import Claimed
+from sessions_app.runs import queue
+from sessions_app.runs.queue import Claimed
 from tests.faults.actors import Ear
 from tests.faults.line import Line
 from tests.faults.record import Probed, Watched
@@ -204,7 +205,7 @@ async def old_events_are_forgotten(story: Story) -> None:
         long_ago = clock.now() - dt.timedelta(days=365)
         await db.write(Run.objects.filter(pk=claimed.pk).update, ended_at=long_ago)
         await db.write(Event.objects.filter(session=session).update, ts=clock.to_ms(long_ago))
-        await housekeeping.forget_old_events()
+        await maintenance.forget_old_events()
         for place in range(5):
             await clients.read(session.key, place, head=6)
         (waiting,) = await story.claim()

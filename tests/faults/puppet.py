@@ -94,7 +94,7 @@ def _watch_bus() -> None:
 
 
 def _watch_writes(tally: Path) -> None:
-    from tools_app.builtin.workspace import Workspace
+    from tools_app.builtin.files.workspace import Workspace
 
     write = Workspace.write
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from django.db import connection
 
-from sessions_app import runs
-from sessions_app.sessions import ensure_session
+from sessions_app.runs import lifecycle
+from sessions_app.sessions.service import ensure_session
 from tests.faults import rows as stored
 from tests.faults.actors import Scene, Sender, Watcher
 from tests.faults.line import Line
@@ -128,7 +128,7 @@ class Round:
                 session = ensure_session(user, key)
                 for number in range(2):
                     run_id, prompt = f"{key}-{number}", "[[tokens=10 delay_ms=10]]"
-                    accepted = runs.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, lane="nested")
+                    accepted = lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt=prompt, lane="nested")
                     self.history.sent.append(Sent("ok", owner, run_id, key, prompt, {"runId": accepted.run_id}))
         finally:
             connection.close()

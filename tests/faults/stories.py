@@ -15,10 +15,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError
-from sessions_app import queue, runs
-from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Lane, Run, Session
-from sessions_app.queue import Claimed, LeaseLost
+from sessions_app.runs import lifecycle, queue
+from sessions_app.runs.queue import Claimed, LeaseLost
 from tests.faults import rows as stored
 from tests.faults.record import History, Rows, Sent
 
@@ -44,7 +44,7 @@ class Story:
         """As the gateway does it; -> the run, 0 when it was refused."""
         try:
             accepted = await db.write(
-                runs.accept_run, user=self.user, session=session, run_id=key, prompt=prompt, key=str(session.id)
+                lifecycle.accept_run, user=self.user, session=session, run_id=key, prompt=prompt, key=str(session.id)
             )
         except ClawError as error:
             self.history.sent.append(Sent("fail", self.user.pk, key, session.key, prompt, code=error.code))
@@ -95,7 +95,7 @@ def _finish(claimed: Claimed, message: str, say: bool) -> None:
     text = "".join(WORDS)
     content = [{"type": "text", "text": text}]
     final = NewEvent("assistant", {"messageId": message, "attempt": 1, "final": True, "message": {"content": content}})
-    new = [*([delta(message, text)] if say else []), final, runs.end_event(Run.Status.COMPLETED, "stop")]
+    new = [*([delta(message, text)] if say else []), final, lifecycle.end_event(Run.Status.COMPLETED, "stop")]
     entry = NewEntry("message", "assistant", content, text, message)
     queue.step(claimed, to=Run.Status.COMPLETED, reason="stop", events=new, entries=[entry])
 
@@ -131,7 +131,7 @@ async def many_send_the_same(story: Story) -> None:
     def send() -> None:
         try:
             together.wait()
-            accepted = runs.accept_run(user=story.user, session=session, run_id=key, prompt=PROMPT)
+            accepted = lifecycle.accept_run(user=story.user, session=session, run_id=key, prompt=PROMPT)
             story.history.sent.append(Sent("ok", story.user.pk, key, session.key, PROMPT, {"runId": key, "run": accepted.pk}))
         finally:
             connection.close()
@@ -204,7 +204,7 @@ async def a_run_kills_its_workers(story: Story) -> None:
         await story.die_of(claimed)
         await story.rescue()
     for left in Run.objects.filter(session__key__in=story.keys, status="running"):
-        await db.write(runs.request_abort, user=story.user, session=left.session)
+        await db.write(lifecycle.request_abort, user=story.user, session=left.session)
         await story.die_of(claimed)
         await story.rescue()
 

@@ -9,20 +9,23 @@ from typing import Any
 
 import pytest
 
+from agents.context.workspace import workspace_of
 from agents.models import Agent
-from agents.workspace import workspace_of
 from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError
-from clawsite.infra.identity import identity_of
-from sessions_app import runs, tool_calls
+from clawsite.infra.process.identity import identity_of
 from sessions_app.models import Session
+from sessions_app.runs import lifecycle, tool_calls
 from tests.command_runs import ask_first, left_of, long_sleep, run_everything, wish
 from tests.workshop import Workshop, said_in
+from tools_app.approvals import approvers, supervise
+from tools_app.approvals import requests as approval_requests
 from tools_app.builtin import exec as exec_tool
-from tools_app.execution import approvals, approvers, command_keeper, commands, planning, spawn, supervise
-from tools_app.execution.command_keeper import CommandKeeper
-from tools_app.execution.environment import build_environment
-from tools_app.execution.plan import ExecPlan
+from tools_app.exec import planning
+from tools_app.exec.environment import build_environment
+from tools_app.exec.plan import ExecPlan
+from tools_app.exec.processes import commands, keeper, spawn
+from tools_app.exec.processes.keeper import CommandKeeper
 from tools_app.models import Approval, Command
 
 _numbers = itertools.count(1)
@@ -61,7 +64,7 @@ class Telling:
 
     def answer(self, question: Approval, decision: str = "allow-once") -> bool:
         try:
-            approvals.resolve(question.pk, by=self.approver, decision=decision)
+            approval_requests.resolve(question.pk, by=self.approver, decision=decision)
         except ClawError:
             return False
         return True
@@ -85,8 +88,8 @@ async def a_frozen_worker_has_a_command(it: Telling) -> set[str]:
     done = it.send("true")
     await it.shop.ended(done)
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
-    sandbox = command_keeper.sandbox_of(plan)
-    env = command_keeper.build_environment(sandbox.home)
+    sandbox = keeper.sandbox_of(plan)
+    env = keeper.build_environment(sandbox.home)
     async with await spawn.start(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
         await it.eventually(lambda: left_of(mark))
         row = commands.begin(uuid.uuid4(), plan, worker="frozen", process=identity_of(running.pid))
@@ -101,8 +104,8 @@ async def another_process_has_the_number_of_one_that_is_gone(it: Telling) -> set
     done = it.send("true")
     await it.shop.ended(done)
     plan = replace(ExecPlan.from_json(Command.objects.get(run=done).plan), line=f"sleep {mark}", call="frozen")
-    sandbox = command_keeper.sandbox_of(plan)
-    env = command_keeper.build_environment(sandbox.home)
+    sandbox = keeper.sandbox_of(plan)
+    env = keeper.build_environment(sandbox.home)
     async with await spawn.start(spawn.Spawn(plan.line, Path(plan.cwd), env, sandbox, 600)) as running:
         await it.eventually(lambda: left_of(mark))
         earlier = replace(identity_of(running.pid), started="1")
@@ -134,14 +137,14 @@ async def an_answer_is_used(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
     it.answer(question)
     await it.shop.ended(run_pk)
-    again = approvals.consume(run_pk, question.call_id, question.plan_hash)
+    again = approval_requests.consume(run_pk, question.call_id, question.plan_hash)
     question.refresh_from_db()
     return set() if (question.status, again, it.times_run) == ("used", None, 1) else {"R15"}
 
 
 async def a_run_is_stopped_before_the_answer(it: Telling) -> set[str]:
     run_pk, question = await it.asked()
-    runs.request_abort(user=it.shop.user, session=it.session)
+    lifecycle.request_abort(user=it.shop.user, session=it.session)
     late = it.answer(question)
     await it.shop.ended(run_pk)
     return {"R16"} if late or it.times_run else set()
@@ -169,7 +172,7 @@ async def the_approver_is_switched_off_after_the_answer(it: Telling) -> set[str]
         await it.shop.until(run_pk, "completed" if it.times_run else "waiting")
     finally:
         User.objects.filter(pk=it.approver.pk).update(is_active=True)
-    runs.request_abort(user=it.shop.user, session=it.session)
+    lifecycle.request_abort(user=it.shop.user, session=it.session)
     await it.shop.ended(run_pk)
     return {"L11"} if it.times_run else set()
 
@@ -229,12 +232,12 @@ def repeats_what_was_in_flight(monkeypatch) -> None:
 
 
 def believes_that_it_is_gone(monkeypatch) -> None:
-    monkeypatch.setattr(command_keeper, "end_process", lambda process, *, guarded: True)
+    monkeypatch.setattr(keeper, "end_process", lambda process, *, guarded: True)
 
 
 def goes_by_the_pid_alone(monkeypatch) -> None:
-    end = command_keeper.end_process
-    monkeypatch.setattr(command_keeper, "end_process", lambda process, *, guarded: end(identity_of(process.pid), guarded=guarded))
+    end = keeper.end_process
+    monkeypatch.setattr(keeper, "end_process", lambda process, *, guarded: end(identity_of(process.pid), guarded=guarded))
 
 
 def forgets_questions_when_it_ends(monkeypatch) -> None:
@@ -252,7 +255,7 @@ def forgets_questions_when_it_ends(monkeypatch) -> None:
 def lets_the_last_answer_win(monkeypatch) -> None:
     every = list(Approval.Status)
     monkeypatch.setattr(Approval, "ENTERED_FROM", dict.fromkeys(every, every))
-    monkeypatch.setattr(approvals, "_still_wanted", lambda approval: approval.refresh_from_db())
+    monkeypatch.setattr(approval_requests, "_still_wanted", lambda approval: approval.refresh_from_db())
 
 
 def any_answer_of_the_call(run_pk: int, call_id: str, plan_hash: str) -> Approval:
@@ -260,12 +263,12 @@ def any_answer_of_the_call(run_pk: int, call_id: str, plan_hash: str) -> Approva
 
 
 def does_not_use_answers_up(monkeypatch) -> None:
-    monkeypatch.setattr(approvals, "consume", any_answer_of_the_call)
+    monkeypatch.setattr(approval_requests, "consume", any_answer_of_the_call)
 
 
 def leaves_questions_of_stopped_runs_open(monkeypatch) -> None:
-    monkeypatch.setattr(approvals, "void_of_run", lambda run_pk, reason: None)
-    monkeypatch.setattr(approvals, "_still_wanted", lambda approval: approval.refresh_from_db())
+    monkeypatch.setattr(approval_requests, "void_of_run", lambda run_pk, reason: None)
+    monkeypatch.setattr(approval_requests, "_still_wanted", lambda approval: approval.refresh_from_db())
 
 
 def compares_no_hashes(monkeypatch) -> None:
@@ -274,7 +277,7 @@ def compares_no_hashes(monkeypatch) -> None:
         "_answered",
         lambda answer, planned, *_: supervise.Supervision("allow", plan=planned.plan, approval=str(answer.pk)),
     )
-    monkeypatch.setattr(approvals, "consume", any_answer_of_the_call)
+    monkeypatch.setattr(approval_requests, "consume", any_answer_of_the_call)
 
 
 def believes_every_answer_for_good(monkeypatch) -> None:
@@ -286,7 +289,7 @@ def takes_bad_names_out_of_the_servers_environment(monkeypatch) -> None:
         kept = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "OPENAI_API_KEY")}
         return kept | build_environment(home, **more)
 
-    for module in (planning, command_keeper):
+    for module in (planning, keeper):
         monkeypatch.setattr(module, "build_environment", built)
 
 
@@ -294,7 +297,7 @@ def looks_at_programs_once(monkeypatch) -> None:
     async def nothing(plan: ExecPlan) -> str:
         return ""
 
-    for module in (exec_tool, command_keeper):
+    for module in (exec_tool, keeper):
         monkeypatch.setattr(module, "what_changed", nothing)
 
 
@@ -302,7 +305,7 @@ def looks_at_programs_before_the_sandbox_only(monkeypatch) -> None:
     async def nothing(plan: ExecPlan) -> str:
         return ""
 
-    monkeypatch.setattr(command_keeper, "what_changed", nothing)
+    monkeypatch.setattr(keeper, "what_changed", nothing)
 
 
 MUTANTS = [

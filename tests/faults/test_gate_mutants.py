@@ -12,9 +12,13 @@ import pytest
 
 from tests.unit.exec_gate import SEARCH, make_place, verdict
 from tests.unit.exec_gate_hostile import DANGEROUS, HOSTILE
-from tools_app.execution import allowlist, blocklist, calls, examine, gate, line, programs, resolve, rules_code, unwrap, variables
-from tools_app.execution.gate import analyse, narrow_entry
-from tools_app.execution.terms import AllowEntry, GateRules, Place
+from tools_app.exec.gate import allowlist, blocklist, examine, executables
+from tools_app.exec.gate import verdict as gate
+from tools_app.exec.gate.programs import code as rules_code
+from tools_app.exec.gate.programs import invocation, registry, wrappers
+from tools_app.exec.gate.shell import line, variables
+from tools_app.exec.gate.types import AllowEntry, GateRules, Place
+from tools_app.exec.gate.verdict import analyse, narrow_entry
 
 EVERYTHING = GateRules("full", "off")
 UNSEEN = ["ls \u202e x", "ls \u200bx", "ls\u00a0x", "ls \u2066x", "ls \u3164", "ls \U000e0041"]
@@ -95,8 +99,8 @@ def takes_every_character_for_visible(monkeypatch) -> None:
 
 
 def takes_a_wrapper_for_an_ordinary_program(monkeypatch) -> None:
-    for name in (*unwrap.SIMPLE, "env", "xargs", "find"):
-        monkeypatch.delitem(programs.RULES, name)
+    for name in (*wrappers.SIMPLE, "env", "xargs", "find"):
+        monkeypatch.delitem(registry.RULES, name)
 
 
 def allows_anything_always(monkeypatch) -> None:
@@ -104,12 +108,12 @@ def allows_anything_always(monkeypatch) -> None:
 
 
 def does_not_ask_about_code_in_the_line(monkeypatch) -> None:
-    for name in [name for name, rule in programs.RULES.items() if rule in (rules_code.shell, rules_code.interpreter)]:
-        monkeypatch.setitem(programs.RULES, name, lambda call: None)
+    for name in [name for name, rule in registry.RULES.items() if rule in (rules_code.shell, rules_code.interpreter)]:
+        monkeypatch.setitem(registry.RULES, name, lambda call: None)
 
 
 def takes_any_file_for_one_of_the_workspace(monkeypatch) -> None:
-    monkeypatch.setattr(calls, "outside", lambda target, cwds, place: "")
+    monkeypatch.setattr(invocation, "outside", lambda target, cwds, place: "")
 
 
 def looks_at_each_command_alone(monkeypatch) -> None:
@@ -118,7 +122,7 @@ def looks_at_each_command_alone(monkeypatch) -> None:
 
 def goes_by_a_list_of_bad_options(monkeypatch) -> None:
     """And so does not know them when they are shortened."""
-    read = calls.read_options
+    read = invocation.read_options
 
     def only_the_known_bad(*arguments, **more):
         found = read(*arguments, **more)
@@ -126,7 +130,7 @@ def goes_by_a_list_of_bad_options(monkeypatch) -> None:
             found.unknown = ""
         return found
 
-    monkeypatch.setattr(calls, "read_options", only_the_known_bad)
+    monkeypatch.setattr(invocation, "read_options", only_the_known_bad)
 
 
 def believes_both_parsers(monkeypatch) -> None:
@@ -134,12 +138,12 @@ def believes_both_parsers(monkeypatch) -> None:
 
 
 def goes_by_a_list_of_bad_variables(monkeypatch) -> None:
-    for module in (variables, unwrap):
+    for module in (variables, wrappers):
         monkeypatch.setattr(module, "HARMLESS_NAME", re.compile(r"(?!PATH$|LD_PRELOAD$|BASH_ENV$)\w+"))
 
 
 def trusts_files_of_anybody(monkeypatch) -> None:
-    monkeypatch.setattr(resolve, "changeable_by_others", lambda path: "")
+    monkeypatch.setattr(executables, "changeable_by_others", lambda path: "")
 
 
 def lets_a_star_cross_a_slash(monkeypatch) -> None:
@@ -147,7 +151,7 @@ def lets_a_star_cross_a_slash(monkeypatch) -> None:
 
 
 def trusts_programs_of_the_workspace(monkeypatch) -> None:
-    monkeypatch.setattr(resolve, "_inside_writable", lambda path, real, place: "")
+    monkeypatch.setattr(executables, "_inside_writable", lambda path, real, place: "")
 
 
 def lets_the_agent_call_claw(monkeypatch) -> None:

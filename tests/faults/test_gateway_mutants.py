@@ -3,11 +3,11 @@
 import pytest
 from django.db.models import QuerySet
 
-from clawsite.gateway import catch_up
-from clawsite.gateway.connection import Connection
-from clawsite.gateway.hub import Hub, Stream
-from clawsite.gateway.line import SendQueue
-from sessions_app import events, retention
+from clawsite.gateway.delivery import catch_up
+from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.delivery.hub import Hub, Stream
+from clawsite.gateway.delivery.send_queue import SendQueue
+from sessions_app.events import announce, retention
 from sessions_app.models import Event
 from tests.faults import gateway_stories as stories
 from tests.faults.checker import violations
@@ -23,7 +23,7 @@ class AtOnce:
 
 
 def publishes_before_it_commits(monkeypatch):
-    monkeypatch.setattr(events, "transaction", AtOnce)
+    monkeypatch.setattr(announce, "transaction", AtOnce)
 
 
 def tells_twice_what_was_caught_up(monkeypatch):

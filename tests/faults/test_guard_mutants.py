@@ -17,15 +17,18 @@ from django.urls import reverse
 
 from clawsite.accounts.models import User
 from clawsite.infra.errors import ClawError, Forbidden
-from clawsite.web import approvals_card, visible_text
+from clawsite.web import visible_text
+from clawsite.web.approvals import card
 from tests.approvals import asked
 from tests.commands import Shell
-from tools_app.builtin import tree
-from tools_app.builtin.workspace import Workspace
-from tools_app.definition import ToolFailed
-from tools_app.execution import approvals, grants, rule_document, spawn
-from tools_app.execution.rules import let_ask, save_rule
-from tools_app.execution.values import Level, SpawnFailed
+from tools_app.approvals import grants, rule_document
+from tools_app.approvals import requests as approval_requests
+from tools_app.builtin.files import tree
+from tools_app.builtin.files.workspace import Workspace
+from tools_app.core.definition import ToolFailed
+from tools_app.exec.processes import spawn
+from tools_app.exec.rules import let_ask, save_rule
+from tools_app.exec.sandbox.types import Level, SpawnFailed
 from tools_app.models import Approval, ExecRule
 
 pytestmark = pytest.mark.usefixtures("database", "plain_static_files")
@@ -70,8 +73,8 @@ def the_card_of_a_command(scene: Scene) -> set[str]:
 
 
 def shows_the_beginning_only(monkeypatch) -> None:
-    whole = approvals_card.command_html
-    monkeypatch.setattr(approvals_card, "command_html", lambda line, parts: whole(line[:2000], parts))
+    whole = card.command_html
+    monkeypatch.setattr(card, "command_html", lambda line, parts: whole(line[:2000], parts))
 
 
 def shows_hidden_letters_as_they_are(monkeypatch) -> None:
@@ -160,7 +163,7 @@ def somebody_without_the_right_answers(scene: Scene) -> set[str]:
         (scene.person("Approver"), chosen),
     ):
         try:
-            approvals.resolve(question.pk, by=by, decision="allow-once")
+            approval_requests.resolve(question.pk, by=by, decision="allow-once")
             return {"L11"}
         except ClawError:
             assert Approval.objects.get(pk=question.pk).is_open
@@ -172,7 +175,7 @@ def takes_programs_for_people(monkeypatch) -> None:
 
 
 def lets_everybody_answer_who_sees_it(monkeypatch) -> None:
-    monkeypatch.setattr(approvals, "why_not", lambda user, approval, quorum=None: "")
+    monkeypatch.setattr(approval_requests, "why_not", lambda user, approval, quorum=None: "")
 
 
 def asks_for_the_right_and_not_for_the_question(monkeypatch) -> None:
@@ -181,7 +184,7 @@ def asks_for_the_right_and_not_for_the_question(monkeypatch) -> None:
     def why_not(user, approval, quorum=None):
         return "" if user.has_perm("accounts.approve_commands") and not user.is_service else "no"
 
-    monkeypatch.setattr(approvals, "why_not", why_not)
+    monkeypatch.setattr(approval_requests, "why_not", why_not)
 
 
 MUTANTS = [

@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from clawsite import asgi
 from clawsite.gateway.hooks import deliver, log
 from clawsite.gateway.models import HookDelivery, SpentSignature
-from clawsite.infra import clock, http_body, json_values
+from clawsite.infra import bounded_json, clock, request_body
 from clawsite.infra.errors import InvalidRequest, NotFound
 from sessions_app.models import Run
 from tests.hooks import make_hook, send
@@ -31,7 +31,7 @@ async def a_stranger_sends_a_body(person, monkeypatch) -> set[str]:
         return message
 
     monkeypatch.setattr(RequestResponseCycle, "receive", counted)
-    monkeypatch.setattr(http_body, "LINGER_BYTES", 0)
+    monkeypatch.setattr(request_body, "LINGER_BYTES", 0)
     async with serving(http="httptools") as address:
         reader, writer = await asyncio.open_connection(*address.split(":"))
         writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % BODY + b"[" * BODY)
@@ -47,14 +47,14 @@ def reads_first_and_asks_then(monkeypatch) -> None:
 async def somebody_sends_too_many_values(person, monkeypatch) -> set[str]:
     """They are never made."""
     try:
-        json_values.read_json(b"[" + b"[]," * 5000 + b"[]]", 5000)
+        bounded_json.read_json(b"[" + b"[]," * 5000 + b"[]]", 5000)
     except InvalidRequest:
         return set()
     return {"values are counted before they are made"}
 
 
 def counts_only_what_is_no_list(monkeypatch) -> None:
-    monkeypatch.setattr(json_values, "_OTHERS", json_values._OTHERS + b"[,")
+    monkeypatch.setattr(bounded_json, "_OTHERS", bounded_json._OTHERS + b"[,")
 
 
 async def strangers_guess_webhooks(person, monkeypatch) -> set[str]:

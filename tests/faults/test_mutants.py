@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 from django.db.models import F
 
-from clawsite.infra import db
-from sessions_app import hot_sql, lease_sql, runs, sql
+from clawsite.infra import db, sql
 from sessions_app.models import Event, Run
+from sessions_app.runs import claim_sql, hot_sql, lifecycle
 from tests.faults import stories
 from tests.faults.checker import violations
 from tests.faults.stories import Story
@@ -52,11 +52,11 @@ def looks_for_the_key_only_before(monkeypatch):
     monkeypatch.setattr(
         sql, "rows", lambda text, values=(): rows(text.replace("ON CONFLICT (owner_id, run_id) DO NOTHING", ""), values)
     )
-    monkeypatch.setattr(runs, "_accepted_before", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "_accepted_before", lambda *_: None)
 
 
 def forgets_the_body(monkeypatch):
-    monkeypatch.setattr(runs, "_request_hash", lambda *_: "the same")
+    monkeypatch.setattr(lifecycle, "_request_hash", lambda *_: "the same")
 
 
 def writes_without_a_fence(monkeypatch):
@@ -80,7 +80,7 @@ def counts_no_lane(monkeypatch):
 
 
 def rescues_nobody(monkeypatch):
-    monkeypatch.setattr(lease_sql, "rescue", lambda **_: [])
+    monkeypatch.setattr(claim_sql, "rescue", lambda **_: [])
 
 
 def rescues_for_ever(monkeypatch):

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 
 from clawsite.infra import db
-from sessions_app import queue, runs
 from sessions_app.models import Event, Run, Worker
+from sessions_app.runs import lifecycle, queue
 from tests.faults.actors import Ear
 from tests.faults.line import Line, Refused
 from tests.faults.record import Watched
@@ -53,7 +53,7 @@ async def test_sockets_that_never_read_are_cut_off_and_cost_little(stack, user, 
     reader = Ear(Watched("reads", session.key, user.pk, 0))
     line = await Line.open(running.ws_url(), token, hear=reader.hear)
     await line.request("sessions.messages.subscribe", {"key": session.key, "fromStateVersion": 0}, at_answer=reader.begin)
-    accepted = await db.write(runs.accept_run, user=user, session=session, run_id="k1", prompt="hello")
+    accepted = await db.write(lifecycle.accept_run, user=user, session=session, run_id="k1", prompt="hello")
     (claimed,) = (await db.write(queue.claim, "test", 1, alone=True)).runs
     await _flood(claimed, 100, 0)  # so that the process has the memory it needs for this at all
     await eventually(lambda: reader.last == 102)
@@ -90,14 +90,14 @@ async def test_the_real_times_hold(stack, user, session_of, eventually):
     while len(held) < 2:
         # Each run is held by another worker: one that has none is found by chance.
         session = session_of(user)
-        run_pk = runs.accept_run(
+        run_pk = lifecycle.accept_run(
             user=user, session=session, run_id=str(session.id), prompt=f"[[tokens=20 hang_after=5 times=1 tag={session.id}]]"
         ).pk
         await eventually(lambda run_pk=run_pk: view_of(run_pk).open_text == words(5))
         worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)
         process = next(process for process in running.workers if process.pid == worker.pid)
         if process in held:
-            runs.request_abort(user=user, session=session)
+            lifecycle.request_abort(user=user, session=session)
         else:
             held[process] = run_pk
     (killed, first), (frozen, second) = held.items()
@@ -121,7 +121,7 @@ async def test_a_worker_frozen_in_a_transaction_does_not_hold_up_the_others_for_
     # Patient, so that nobody is taken for dead who is only held up by a busy machine: that would be counted, and poison the run.
     running = stack(workers=2, launcher=("-m", "tests.faults.puppet"), env={"CLAWSITE_LEASE_SECONDS": "3"})
     session = session_of(user)
-    run_pk = runs.accept_run(user=user, session=session, run_id="k1", prompt="[[tokens=50 delay_ms=20]]").pk
+    run_pk = lifecycle.accept_run(user=user, session=session, run_id="k1", prompt="[[tokens=50 delay_ms=20]]").pk
     await eventually(lambda: view_of(run_pk).open_text)
     worker = Worker.objects.get(pk=Run.objects.get(pk=run_pk).worker)
     frozen = next(process for process in running.workers if process.pid == worker.pid)

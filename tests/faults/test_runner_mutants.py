@@ -7,18 +7,18 @@ from collections import Counter
 import pytest
 
 from agents.deltas import DeltaWriter, OpenMessage
-from agents.providers import catalog
+from agents.llm import catalog
 from agents.runner import Runner
 from clawsite.infra import db
 from clawsite.infra.clock import boot_time
-from sessions_app import queue, tool_calls
-from sessions_app.journal import NewEvent
+from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run
+from sessions_app.runs import queue, tool_calls
 from tests.faults import rows as stored
 from tests.faults.checker import violations
 from tests.faults.record import History
 from tests.workshop import Workshop
-from tools_app.builtin.workspace import Workspace
+from tools_app.builtin.files.workspace import Workspace
 
 WRITE = '[[tool=write args={"path":"%s","content":"x"}]] [[tokens=3]]'
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from clawsite.gateway.schema import protocol_schema
+from clawsite.gateway.server.schema import protocol_schema
 from tests.protocol.isolation import filled, taken_by
 from tests.protocol.isolation_table import EXAMPLES
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
-from clawsite.gateway import registry
-from clawsite.gateway.registry import Nothing
+from clawsite.gateway.server import registry
+from clawsite.gateway.server.registry import Nothing
 from tests.belongings import furnish, stopped
 from tests.devices import TestDevice, node_at_desk
 from tests.fuzz.chance import SEED

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from clawsite.api.mount import openapi
+from clawsite.api.rest.mount import openapi
 from tests.approvals import asked
 from tests.fuzz.chance import SEED
 
@@ -53,7 +53,7 @@ def world(person, session_of):
     """Somebody with every right, and one of everything that a path can name."""
     from clawsite.accounts.groups import scopes_of
     from clawsite.accounts.tokens import issue_token
-    from sessions_app.runs import accept_run
+    from sessions_app.runs.lifecycle import accept_run
 
     user = person("User", "Approver", "Operator", "Auditor")
     session = session_of(user)

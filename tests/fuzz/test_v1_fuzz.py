@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token
-from clawsite.api import openai_chat, openai_parts, openai_responses
-from clawsite.api.openai_happenings import Ended, Usage
+from clawsite.api.openai import chat_completions, content_parts, responses
+from clawsite.api.openai.run_updates import Ended, Usage
 from clawsite.gateway.hooks import wishes
 from tests.fuzz.bodies import nearly
 from tests.fuzz.chance import SEED
@@ -179,7 +179,7 @@ async def _ended_at_once(_runtime: Any, _started: Any) -> AsyncGenerator[Ended, 
 @pytest.fixture
 def door(user, settings, caplog, monkeypatch):
     settings.MAX_QUEUED_PER_USER = 1_000_000
-    for module in (openai_chat, openai_responses):
+    for module in (chat_completions, responses):
         monkeypatch.setattr(module, "follow", _ended_at_once)
     monkeypatch.setattr(wishes, "MOST_WAIT_SECONDS", 0.001)
     caplog.set_level(logging.WARNING)
@@ -237,7 +237,7 @@ def test_what_the_bodies_are_made_of_is_taken(door, path, number):
 
 def test_a_reader_that_fails_is_found(door, monkeypatch):
     """The deliberate fault: a set, which cannot be asked about a list."""
-    monkeypatch.setattr(openai_parts, "WORDS", set(openai_parts.WORDS))
+    monkeypatch.setattr(content_parts, "WORDS", set(content_parts.WORDS))
     with pytest.raises(AssertionError, match="unhashable type"):
         ask_at_random(door, "/v1/chat/completions")
 

@@ -1,10 +1,10 @@
 """What somebody attaches reaches the model, and the workspace where tools can read it."""
 
+from agents.context.workspace import workspace_of
 from agents.models import Agent
-from agents.workspace import workspace_of
-from sessions_app.attachments import path_of, register, store, take
-from sessions_app.journal import NewEntry, NewEvent, insert_session_event
+from sessions_app.events.journal import NewEntry, NewEvent, insert_session_event
 from sessions_app.models import Attachment
+from sessions_app.sessions.attachments import path_of, register, store, take
 from tests.workshop import Workshop, said_in
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

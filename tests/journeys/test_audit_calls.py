@@ -4,11 +4,11 @@ import pytest
 from django.db.backends.signals import connection_created
 
 from clawsite.infra import db
-from clawsite.infra.audit_guard import ENTRY
-from clawsite.infra.audit_verify import verify
+from clawsite.infra.audit.triggers import ENTRY
+from clawsite.infra.audit.verify import verify
 from clawsite.infra.models import AuditEntry, AuditSeal
-from sessions_app import tool_calls
 from sessions_app.models import ToolCall
+from sessions_app.runs import tool_calls
 from tests import audit_room
 from tests.workshop import Workshop, calls_of
 

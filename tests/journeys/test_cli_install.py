@@ -202,7 +202,7 @@ def test_serve_sees_a_database_that_was_replaced_by_an_older_one(prepared, tmp_p
     from types import SimpleNamespace
 
     from clawsite import settings
-    from clawsite.cli.prepared import schema_is_current
+    from clawsite.cli.serving.readiness import schema_is_current
 
     file = Path(prepared["CLAWSITE_HOME"], "clawsite.sqlite3")
     seen = SimpleNamespace(
@@ -223,7 +223,7 @@ def test_serve_sees_a_database_that_was_replaced_by_an_older_one(prepared, tmp_p
 def test_static_files_newer_than_their_manifest_are_collected_again(tmp_path) -> None:
     from types import SimpleNamespace
 
-    from clawsite.cli.prepared import static_is_current
+    from clawsite.cli.serving.readiness import static_is_current
 
     source, root = tmp_path / "static", tmp_path / "staticfiles"
     source.mkdir()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sessions_app import freezes, runs
 from sessions_app.models import Run
+from sessions_app.runs import freezes, lifecycle
 from tests.journeys.claw import claw, environment
 from tests.napping import napping
 from tests.stack import database_url
@@ -63,7 +63,7 @@ def test_a_database_that_was_never_prepared_is_named(tmp_path):
 async def test_beside_a_server_it_returns_when_the_command_is_gone(stack, env, user, session_of, eventually, tmp_path):
     with napping(tmp_path) as naps:
         stack(env={"CLAWSITE_LEASE_SECONDS": "10", "PYTHONPATH": str(tmp_path)})
-        run_pk = runs.accept_run(user=user, session=session_of(user), run_id="k1", prompt=f"{naps.wish} [[text=done]]").pk
+        run_pk = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt=f"{naps.wish} [[text=done]]").pk
         await eventually(lambda: naps.alive, seconds=40)
         outcome = claw("panic", "--run", str(run_pk), "--reason", "it deletes files", env=env)
         assert (outcome.code, outcome.out) == (0, f"Stopped: run {run_pk}.\n")

@@ -43,7 +43,7 @@ def test_every_tool_is_explained_in_a_line_and_one_in_its_layers(env: Mapping[st
 
 def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(env: Mapping[str, str]) -> None:
     from agents.models import Agent
-    from tools_app.policies import save_policy
+    from tools_app.policy_store.policies import save_policy
 
     Agent.objects.filter(slug="main").update(model="openai/gpt-5")
     save_policy(scope="global", provider="openai", deny=["read"])
@@ -55,7 +55,7 @@ def test_where_no_model_is_named_the_agents_own_decides_as_in_a_run(env: Mapping
 
 
 def test_the_explanation_for_programs_has_the_whole_question_and_trace(env: Mapping[str, str]) -> None:
-    from tools_app.policies import save_policy
+    from tools_app.policy_store.policies import save_policy
 
     save_policy(scope="group", channel="telegram", group="-100", sender="anna", deny=["glob"])
     asked = (
@@ -85,7 +85,7 @@ def test_the_explanation_for_programs_has_the_whole_question_and_trace(env: Mapp
 
 
 def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], tmp_path: Path) -> None:
-    from tools_app.policies import current_rules
+    from tools_app.policy_store.policies import current_rules
 
     file = tmp_path / "policy.yaml"
     file.write_text(policy("export", env=env).out)
@@ -115,8 +115,8 @@ def test_a_file_is_compared_imported_and_exported_again(env: Mapping[str, str], 
 
 def test_tests_versions_and_the_way_back(env: Mapping[str, str]) -> None:
     from tools_app.models import McpServer, PolicyTest
-    from tools_app.policies import current_rules, save_policy
-    from tools_app.policy_tests import save_test
+    from tools_app.policy_store.policies import current_rules, save_policy
+    from tools_app.policy_store.policy_tests import save_test
 
     assert policy("test", env=env).out == "All 0 hold.\n"
     save_test(name="scout never runs", expected="never", agent="scout", tool="group:runtime")

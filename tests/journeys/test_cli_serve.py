@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from clawsite.client import Client, Endpoint
+from clawsite.client.client import Client, Endpoint
 from tests.journeys.claw import claw, environment, start
 from tests.services import free_port
 

@@ -2,17 +2,18 @@
 
 import pytest
 
-from agents import compacting, past
+from agents import compactor
+from agents.context import history as past
 from agents.models import Agent
 from clawsite.accounts.tokens import issue_token, principal_for
-from sessions_app import forks, runs
-from sessions_app.compactions import ask_for_compaction
-from sessions_app.history import history
 from sessions_app.models import Run, Session, TranscriptEntry
-from sessions_app.transcript import model_history
+from sessions_app.runs import lifecycle
+from sessions_app.runs.compaction_requests import ask_for_compaction
+from sessions_app.sessions import forks
+from sessions_app.transcript.history import history
+from sessions_app.transcript.messages import model_history
 from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of
-from tools_app.envelopes import without_outside
-from tools_app.outside_text import enveloped
+from tools_app.core.untrusted_text import enveloped, without_outside
 
 LONG = "so many words " * 60  # 840 characters
 
@@ -124,22 +125,22 @@ async def test_turns_that_only_a_summary_knows_are_counted_all_the_same(workshop
 
 async def test_a_model_whose_context_is_known_is_not_asked_too_much(workshop: Workshop, monkeypatch):
     await talk(workshop, 6)
-    monkeypatch.setattr(compacting, "context_window", lambda model: 5_000)
+    monkeypatch.setattr(compactor, "context_window", lambda model: 5_000)
     run = await workshop.answer("[[text=fine]]")
     assert (run.status, compactions_of(run)[0]["reason"]) == ("completed", "auto-threshold")
     assert [record.get("is_summary") for record in workshop.model.log[-2:]] == [True, False]
 
 
 async def test_a_context_that_instructions_and_tools_fill_is_not_summarised_over_and_over(workshop: Workshop, monkeypatch):
-    monkeypatch.setattr(compacting, "context_window", lambda model: 3_000)
+    monkeypatch.setattr(compactor, "context_window", lambda model: 3_000)
     for number in range(3):
         run = await workshop.answer(f"question {number} [[text=answer]]")
         assert (run.status, compactions_of(run)) == ("completed", [])
 
 
 async def test_before_the_oldest_messages_fall_out_of_the_window_they_are_summarised(workshop: Workshop, monkeypatch):
-    monkeypatch.setattr(compacting, "MOST_MESSAGES", 8)
-    monkeypatch.setattr(compacting, "MESSAGES_KEPT", 4)
+    monkeypatch.setattr(compactor, "MOST_MESSAGES", 8)
+    monkeypatch.setattr(compactor, "MESSAGES_KEPT", 4)
     for number in range(6):
         run = await workshop.answer(f"question {number} [[text=answer-{number}]]")
     assert run.status == "completed"
@@ -149,7 +150,7 @@ async def test_before_the_oldest_messages_fall_out_of_the_window_they_are_summar
 
 async def test_who_cannot_summarise_in_time_asks_with_all_of_it(workshop: Workshop, monkeypatch):
     await talk(workshop, 6, "summary_error=401")
-    monkeypatch.setattr(compacting, "context_window", lambda model: 5_000)
+    monkeypatch.setattr(compactor, "context_window", lambda model: 5_000)
     run = await workshop.answer("[[text=fine]]")
     assert (run.status, said_in(run)[-1]) == ("completed", ("assistant", "fine"))
     start, end = compactions_of(run)
@@ -202,7 +203,7 @@ def told_first(workshop: Workshop) -> tuple[str, str]:
 
 
 async def others_say(workshop: Workshop, program, prompt: str) -> None:
-    await workshop.ended(runs.accept_run(user=program, session=workshop.session, run_id="theirs", prompt=prompt).pk)
+    await workshop.ended(lifecycle.accept_run(user=program, session=workshop.session, run_id="theirs", prompt=prompt).pk)
 
 
 async def test_a_summary_of_others_words_is_material_like_they_were_and_so_is_the_next(workshop: Workshop, program):
@@ -287,9 +288,9 @@ async def test_it_waits_for_its_turn_and_can_be_stopped(workshop: Workshop):
     waiting = ask_for_compaction(workshop.user, workshop.session, run_id="compact-1", words="[[summary_hang]]").pk
     await workshop.until(first, "running")
     assert Run.objects.get(pk=waiting).status == "accepted"
-    runs.request_abort(user=workshop.user, session=workshop.session, run_id=Run.objects.get(pk=first).run_id)
+    lifecycle.request_abort(user=workshop.user, session=workshop.session, run_id=Run.objects.get(pk=first).run_id)
     await workshop.model.record(lambda record: record["is_summary"])
-    runs.request_abort(user=workshop.user, session=workshop.session, run_id="compact-1")
+    lifecycle.request_abort(user=workshop.user, session=workshop.session, run_id="compact-1")
     run = await workshop.ended(waiting)
     assert run.status == "aborted"
     assert [(data["phase"], data.get("completed"), data.get("reason")) for data in compactions_of(run)] == [

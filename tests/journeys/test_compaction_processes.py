@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
-from sessions_app import runs
-from sessions_app.compactions import ask_for_compaction
 from sessions_app.models import Event, Run, TranscriptEntry
+from sessions_app.runs import lifecycle
+from sessions_app.runs.compaction_requests import ask_for_compaction
 from tests.journeys.test_worker_processes import PATIENT, holder
 from tests.workshop import phases_of, said_in
 
@@ -23,7 +23,7 @@ def talk(user, session_of, eventually):
         return await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
 
     def send(prompt: str) -> int:
-        return runs.accept_run(user=user, session=session, run_id=f"k{next(numbers)}", prompt=prompt).pk
+        return lifecycle.accept_run(user=user, session=session, run_id=f"k{next(numbers)}", prompt=prompt).pk
 
     send.ended, send.session, send.user = ended, session, user
     return send

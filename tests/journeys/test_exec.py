@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from agents.context.workspace import workspace_of
 from agents.models import Agent
-from agents.workspace import workspace_of
-from sessions_app import runs
+from sessions_app.runs import lifecycle
 from tests.command_runs import command_of, left_of, long_sleep, run_everything, wish
 from tests.workshop import Workshop, calls_of, events_of, said_in
-from tools_app import policies
+from tools_app.policy_store import policies
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ async def test_an_abort_kills_the_command_with_all_it_started(workshop: Workshop
     mark = long_sleep()
     run_pk = workshop.send(wish(command=f"setsid sleep {mark} & sleep {mark}"))
     await eventually(lambda: len(left_of(mark)) >= 2)
-    runs.request_abort(user=workshop.user, session=workshop.session)
+    lifecycle.request_abort(user=workshop.user, session=workshop.session)
     run = await workshop.ended(run_pk)
     assert (run.status, left_of(mark)) == ("aborted", [])
     assert said_in(run)[-1] == ("toolResult", "stopped: the run ended (rpc) before this call did")

@@ -3,11 +3,11 @@
 import pytest
 
 from clawsite.infra import bus
-from sessions_app import sessions
+from sessions_app.sessions import service as session_service
 from tests.command_runs import command_of, left_of, long_sleep, run_everything, wish
 from tests.workshop import Workshop, calls_of, said_in
-from tools_app.execution import commands
-from tools_app.execution.printed import WAITING
+from tools_app.exec.processes import commands
+from tools_app.exec.processes.output import WAITING
 from tools_app.models import Command
 
 
@@ -162,7 +162,7 @@ async def test_it_ends_with_its_session(workshop: Workshop, session_of, eventual
     mark = long_sleep()
     row = await begun(workshop, f"setsid sleep {mark} & sleep {mark}")
     await eventually(lambda: len(left_of(mark)) >= 2)
-    (sessions.reset_session if how == "reset" else sessions.delete_session)(workshop.user, workshop.session)
+    (session_service.reset_session if how == "reset" else session_service.delete_session)(workshop.user, workshop.session)
     await eventually(lambda: Command.objects.get(pk=row.pk).status == "killed")
     assert (Command.objects.get(pk=row.pk).reason, left_of(mark)) == (f"the session was {how}", [])
     if how == "reset":

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app import runs
 from sessions_app.models import Run, Worker
+from sessions_app.runs import lifecycle
 from tests.command_runs import ask_first, command_of, left_of, long_sleep, run_everything, wish
 from tests.workshop import calls_of, events_of, said_in
-from tools_app.execution import approvals
+from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, Command
 
 # A worker that is held up for half a second on a busy machine shall not be taken for dead.
@@ -21,7 +21,7 @@ def send(user, session_of):
     session = session_of(user)
 
     def accept(prompt: str, key: str = "k1") -> int:
-        return runs.accept_run(user=user, session=session, run_id=key, prompt=prompt).pk
+        return lifecycle.accept_run(user=user, session=session, run_id=key, prompt=prompt).pk
 
     return accept
 
@@ -124,7 +124,7 @@ async def test_every_process_starts_anew_between_the_question_and_the_answer(sta
     question.refresh_from_db()
     assert (question.pk, question.plan_hash, question.expires_at) == before
     assert question.status == "pending"
-    approvals.resolve(question.pk, by=person("Approver"), decision="allow-once")
+    approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-once")
     run = await ended(run_pk)
     question.refresh_from_db()
     assert (run.status, run.rescues, question.status) == ("completed", 0, "used")

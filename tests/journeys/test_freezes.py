@@ -7,8 +7,8 @@ import pytest
 from agents.models import Agent
 from agents.worker import Worker
 from clawsite.infra import bus, db
-from sessions_app import freezes, queue, runs
 from sessions_app.models import Run
+from sessions_app.runs import freezes, lifecycle, queue
 from tests.napping import napping
 from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
 
@@ -105,7 +105,7 @@ async def test_who_waits_for_an_approval_stays_so_and_an_answer_meanwhile_stands
     await db.write(queue.park, claimed, "approval")
     workshop.open()
     await stop(operator)
-    runs.make_ready([run_pk])  # what an answer does
+    lifecycle.make_ready([run_pk])  # what an answer does
     await asyncio.sleep(0.5)
     run = Run.objects.get(pk=run_pk)
     assert (run.status, run.reason, run.ready_at is not None) == ("waiting", "approval", True)
@@ -171,7 +171,7 @@ async def test_a_stopped_run_can_be_aborted_and_its_stop_is_over_with_it(worksho
     await eventually(lambda: view_of(run_pk).open_text == words(3))
     await stop(operator, "run", str(run_pk))
     await eventually(lambda: stopped(run_pk))
-    (asked,) = runs.request_abort(user=workshop.user, session=workshop.session)
+    (asked,) = lifecycle.request_abort(user=workshop.user, session=workshop.session)
     assert asked.ended
     await eventually(lambda: freezes.active() == [])
     assert Run.objects.get(pk=run_pk).status == "aborted"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sessions_app import freezes, runs
 from sessions_app.models import Run
+from sessions_app.runs import freezes, lifecycle
 from tests.journeys.test_worker_processes import PATIENT, holder
 from tests.workshop import phases_of, said_in, view_of, words
 
@@ -13,7 +13,7 @@ PROMPT = "[[tokens=20 hang_after=10 times=1]]"
 @pytest.fixture
 def send(user, session_of):
     session = session_of(user)
-    return lambda prompt: runs.accept_run(user=user, session=session, run_id="k1", prompt=prompt).pk
+    return lambda prompt: lifecycle.accept_run(user=user, session=session, run_id="k1", prompt=prompt).pk
 
 
 def stop() -> None:

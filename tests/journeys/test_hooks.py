@@ -2,16 +2,16 @@
 
 import pytest
 
-from agents import prepare
+from agents.context.workspace import workspace_of
 from agents.models import Agent
-from agents.workspace import workspace_of
+from agents.prepare import run_plan
 from tests.command_runs import ask_first, wish
 from tests.workshop import Workshop, calls_of, said_in
-from tools_app import policies
-from tools_app.execution import approvals
-from tools_app.hooks import HookAnswer, HookCall, PluginHook
+from tools_app.approvals import requests as approval_requests
+from tools_app.core.plugin_hooks import HookAnswer, HookCall, PluginHook
 from tools_app.models import Approval, Command
-from tools_app.sources import known_tools
+from tools_app.policy_store import policies
+from tools_app.sources.tools import known_tools
 
 WRITE = '[[tool=write args={"path":"hooked/asked.txt","content":"x"}]] [[text=done]]'
 
@@ -25,7 +25,7 @@ def hooked(monkeypatch):
             seen.append(call)
             return hook(call)
 
-        monkeypatch.setattr(prepare, "tools_and_hooks", lambda: (known_tools(), (PluginHook("guard", noted),)))
+        monkeypatch.setattr(run_plan, "tools_and_hooks", lambda: (known_tools(), (PluginHook("guard", noted),)))
         return seen
 
     return install
@@ -109,7 +109,7 @@ async def test_people_are_asked_about_the_command_as_a_hook_left_it_and_nothing_
     assert question.plan["line"] == "touch hooked/shown.txt"
     await workshop.close()
     says[0] = later
-    approvals.resolve(question.pk, by=person("Approver"), decision="allow-once", seen_hash=question.plan_hash)
+    approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-once", seen_hash=question.plan_hash)
     workshop.open()
     run = await workshop.ended(run_pk)
     question.refresh_from_db()

@@ -7,18 +7,18 @@ import psutil
 import pytest
 from django.db import connection
 
-from agents import prepare
-from sessions_app import runs
+from agents.prepare import run_plan
 from sessions_app.models import Run
+from sessions_app.runs import lifecycle
 from tests.mcp_servers.fixtures import BIN, ROGUE, programs_of, the_server
 from tests.processes import PROJECT
 from tests.unit.test_outside_text import inside
 from tests.workshop import Workshop, calls_of, events_of, said_in
-from tools_app import policies, source_changes
-from tools_app.hooks import HookCall, PluginHook
-from tools_app.mcp import servers
+from tools_app.core.plugin_hooks import HookCall, PluginHook
 from tools_app.models import McpServer
-from tools_app.sources import known_tools
+from tools_app.policy_store import policies, source_changes
+from tools_app.sources.mcp import servers
+from tools_app.sources.tools import known_tools
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ async def test_a_server_that_is_switched_off_during_a_run_is_not_called_any_more
         source_changes.switch_servers([row], on=False)
         connection.close()
 
-    monkeypatch.setattr(prepare, "tools_and_hooks", lambda: (known_tools(), (PluginHook("operator", switch_off),)))
+    monkeypatch.setattr(run_plan, "tools_and_hooks", lambda: (known_tools(), (PluginHook("operator", switch_off),)))
     run = await workshop.answer("[[tool=srv__ping args={}]] [[text=done]]")
     (call,) = calls_of(run)
     assert (call.status, call.refused_by) == ("refused", "toolset")
@@ -124,7 +124,7 @@ async def test_stopping_a_run_stops_the_call_at_the_server(workshop: Workshop, a
     mark = tmp_path / "mark"
     run_pk = workshop.send(f'[[tool=bench__slow args={{"seconds":60,"mark":"{mark}"}}]]')
     await eventually(lambda: any(event.data.get("phase") == "update" for event in events_of(run_pk)))
-    runs.request_abort(user=workshop.user, session=workshop.session)
+    lifecycle.request_abort(user=workshop.user, session=workshop.session)
     assert (await workshop.ended(run_pk)).status == "aborted"
     await eventually(mark.exists)
 
@@ -186,7 +186,7 @@ async def test_a_worker_of_its_own_process_calls_a_server(stack, add, allowed, u
     stack(env={"CLAWSITE_LEASE_SECONDS": "5"})
     await add("clock", *CLOCK)
     allowed("clock")
-    run_pk = runs.accept_run(user=user, session=session_of(user), run_id="k1", prompt=ASK).pk
+    run_pk = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt=ASK).pk
     run = await eventually(lambda: Run.objects.filter(pk=run_pk, status__in=Run.ENDED).first(), seconds=40)
     assert run.status == "completed"
     assert "+09:00" in said_in(run)[2][1]

@@ -8,7 +8,7 @@ import httpx
 import openai
 import pytest
 
-from agents.providers import litellm_provider
+from agents.llm.providers import litellm_provider
 from sessions_app.models import Run, Session, ToolCall, TranscriptEntry
 
 WEATHER = {

@@ -9,11 +9,11 @@ from django.db import transaction
 
 from clawsite.accounts.models import AccessToken, User
 from clawsite.accounts.tokens import issue_token, revoke_token
-from clawsite.gateway import limits
+from clawsite.gateway.protocol import limits
 from clawsite.infra import clock
-from sessions_app import events
-from sessions_app.members import share
+from sessions_app.events import announce
 from sessions_app.models import Run, SessionMember
+from sessions_app.sessions.members import share
 from tests.command_runs import ask_first
 from tests.protocol.server import serving
 from tests.workshop import Workshop
@@ -125,7 +125,7 @@ async def test_a_guest_hears_nothing_more_once_the_share_is_taken_back(workshop:
     await eventually(lambda: b"w0 " in asked.told)
     SessionMember.objects.filter(user=guest).delete()  # and not by `share`, which also stops the run: either may be told first
     with transaction.atomic():
-        events.session_changed(workshop.session, "members")
+        announce.session_changed(workshop.session, "members")
     assert "is not shared with you any more" in await asked.ended()
 
 

@@ -4,18 +4,18 @@ import json
 
 import pytest
 
-from sessions_app import runs
 from sessions_app.models import Run
+from sessions_app.runs import lifecycle
 from tests import processes
 from tests.plugin_maker import TOOLS, install
 from tests.policies import policy_restored
 from tests.workshop import calls_of, said_in
-from tools_app import policies
 from tools_app.models import Plugin
-from tools_app.plugins import IMPORT_SECONDS
+from tools_app.policy_store import policies
+from tools_app.sources.plugins import IMPORT_SECONDS
 
 HOOK = """
-from tools_app.hooks import HookAnswer
+from tools_app.core.plugin_hooks import HookAnswer
 
 
 def no_secrets(call):
@@ -50,7 +50,7 @@ async def test_tools_and_hooks_of_plugins_work_and_a_broken_one_stops_no_worker(
 
     async def say(word: str) -> Run:
         prompt = f"[[tool=echo_word args={json.dumps({'word': word})}]] [[text=done]]"
-        accepted = runs.accept_run(user=user, session=session, run_id=f"say {word}", prompt=prompt)
+        accepted = lifecycle.accept_run(user=user, session=session, run_id=f"say {word}", prompt=prompt)
         return await eventually(lambda: Run.objects.filter(pk=accepted.pk, status__in=Run.ENDED).first(), seconds=60)
 
     # As long as an import goes on it may turn out to have hooks: the run is served, and no tool runs unlooked at.

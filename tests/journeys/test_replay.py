@@ -13,15 +13,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agents import failover, prepare
 from agents.deltas import DeltaWriter
-from agents.messages import AssistantMessage, ToolCallAsked
-from agents.providers.base import FailureKind, Finished, ModelRequest, ProviderError, StreamEvent, TextDelta, ThinkingDelta, Usage
+from agents.llm import retry
+from agents.llm.base import FailureKind, Finished, ModelRequest, ProviderError, StreamEvent, TextDelta, ThinkingDelta, Usage
+from agents.llm.messages import AssistantMessage, ToolCallAsked
+from agents.prepare import run_plan
 from agents.runner import Runner
 from clawsite.infra import db
 from clawsite.infra.clock import boot_time
-from sessions_app import queue, runs
 from sessions_app.models import Run
+from sessions_app.runs import lifecycle, queue
 from tests.faults import rows as stored
 from tests.faults.answers import torn
 from tests.faults.checker import violations
@@ -95,7 +96,7 @@ class Script:
 
 async def carry_out(script: Script, user, session) -> int:
     """Accept a run and work on it as workers do, until it has ended; -> its key."""
-    run_pk = runs.accept_run(user=user, session=session, run_id=str(session.id), prompt="hello").pk
+    run_pk = lifecycle.accept_run(user=user, session=session, run_id=str(session.id), prompt="hello").pk
     (claimed,) = (await db.write(queue.claim, "worker", 1, alone=True)).runs
     for number in itertools.count(2):
         runner = Runner(claimed, DeltaWriter())
@@ -107,7 +108,7 @@ async def carry_out(script: Script, user, session) -> int:
             return run_pk
         match stuck.result():
             case "aborted":
-                runs.request_abort(user=user, session=session)
+                lifecycle.request_abort(user=user, session=session)
                 runner.stop(Run.Status.ABORTED, "rpc")
             case "timeout":
                 runner.stop(Run.Status.FAILED, "timeout", "it took too long")
@@ -127,11 +128,11 @@ async def carry_out(script: Script, user, session) -> int:
 
 @pytest.fixture
 def story(user, session_of, monkeypatch):
-    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.001)
+    monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.001)
 
     async def tell(turns: list[Turn]):
         script, session = Script(turns), session_of(user)
-        monkeypatch.setattr(prepare, "open_provider", lambda *_, **__: script)
+        monkeypatch.setattr(run_plan, "open_provider", lambda *_, **__: script)
         run_pk = await carry_out(script, user, session)
         rows = stored.read_rows([session.key])
         done = {str(call.arguments["path"]): 1 for call in rows.calls if call.name == "write" and call.status == "finished"}

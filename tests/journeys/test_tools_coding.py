@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from agents import runner, tool_turns
+from agents import runner
+from agents.context.workspace import workspace_of
 from agents.models import Agent
-from agents.workspace import workspace_of
+from agents.tool_calls import turns
 from clawsite.infra.errors import Unavailable
-from sessions_app import attachments, runs
-from sessions_app.attachments import path_of
-from sessions_app.forks import fork_session
 from sessions_app.models import Attachment, TranscriptEntry
+from sessions_app.runs import lifecycle
+from sessions_app.sessions import attachments
+from sessions_app.sessions.attachments import path_of
+from sessions_app.sessions.forks import fork_session
 from tests.workshop import Workshop, calls_of, events_of, said_in
-from tools_app.builtin.workspace import Workspace
+from tools_app.builtin.files.workspace import Workspace
 
 DEEP = "/".join(["d" * 200] * 7)  # a path that alone is more than a KB
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch"
@@ -160,7 +162,7 @@ async def test_failures_are_told_in_words(workshop: Workshop, files, name, argum
 async def test_a_call_can_be_aborted_half_way(workshop: Workshop, files, hanging, eventually, name):
     run_pk = workshop.send(call(name, GOOD[name][0]))
     await eventually(hanging.is_set)
-    runs.request_abort(user=workshop.user, session=workshop.session)
+    lifecycle.request_abort(user=workshop.user, session=workshop.session)
     run = await workshop.ended(run_pk)
     assert (run.status, run.reason) == ("aborted", "rpc")
     (row,) = calls_of(run)
@@ -312,7 +314,7 @@ async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: Workshop, fi
 
 
 @pytest.mark.parametrize(
-    ("module", "step"), [(runner, "ask_model"), (tool_turns, "steps_taken")], ids=["before the answer", "before the call"]
+    ("module", "step"), [(runner, "ask_model"), (turns, "steps_taken")], ids=["before the answer", "before the call"]
 )
 async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch, module, step):
     really, times = getattr(module, step), itertools.count(1)

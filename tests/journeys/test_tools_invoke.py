@@ -7,11 +7,11 @@ import pytest
 from django.test import Client as Browser
 
 from agents.models import Agent
-from clawsite.accounts import throttle
 from clawsite.accounts.models import FailedSignIns
+from clawsite.accounts.sign_in import throttle
 from sessions_app.models import Run, ToolCall
 from tests.conftest import PASSWORD
-from tools_app import policies
+from tools_app.policy_store import policies
 
 
 @pytest.fixture

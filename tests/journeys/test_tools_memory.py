@@ -4,12 +4,12 @@ import json
 import threading
 from dataclasses import replace
 
-from agents import notes
+from agents.context.workspace import workspace_of
+from agents.memory import notes
 from agents.models import Agent, MemoryFile
-from agents.workspace import workspace_of
-from sessions_app import runs
+from sessions_app.runs import lifecycle
 from tests.workshop import Workshop, calls_of, said_in
-from tools_app import sources
+from tools_app.sources import tools as source_tools
 
 
 def asks(name: str, **arguments) -> str:
@@ -95,7 +95,7 @@ async def test_a_search_that_is_aborted_half_way_leaves_the_index_whole(workshop
     monkeypatch.setattr(notes, "read_note", slowly)
     run_pk = workshop.send(asks("memory_search", query="lobster"))
     await eventually(lambda: len(first) == 2)
-    runs.request_abort(user=workshop.user, session=workshop.session)
+    lifecycle.request_abort(user=workshop.user, session=workshop.session)
     run = await workshop.ended(run_pk)
     held.set()
     assert (run.status, calls_of(run)[0].status) == ("aborted", "failed")
@@ -108,7 +108,7 @@ async def test_a_search_that_takes_too_long_is_stopped_in_words(workshop: Worksh
     (workspace(workshop.user) / "MEMORY.md").write_text("lobster")
     held, read = threading.Event(), notes.read_note
     monkeypatch.setattr(notes, "read_note", lambda files, path: held.wait(20) and read(files, path))
-    known = sources.known_tools().tools
+    known = source_tools.known_tools().tools
     hasty = replace(known["memory_search"], factory=replace(known["memory_search"].factory, timeout_s=0.2))
     monkeypatch.setitem(known, "memory_search", hasty)
     (stopped,) = await results(workshop, asks("memory_search", query="lobster"))

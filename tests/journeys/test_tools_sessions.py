@@ -8,11 +8,12 @@ import signal
 import pytest
 
 from agents.models import Agent
-from sessions_app import members, runs
 from sessions_app.models import Run, Session, ToolCall
-from sessions_app.sessions import ensure_session, inject_message
+from sessions_app.runs import lifecycle
+from sessions_app.sessions import members
+from sessions_app.sessions.service import ensure_session, inject_message
 from tests.workshop import Workshop, calls_of, said_in, view_of, words
-from tools_app import policies
+from tools_app.policy_store import policies
 
 
 def asks(name: str, **arguments) -> str:
@@ -74,7 +75,7 @@ async def test_an_answer_that_does_not_come_in_time_is_told_and_comes_later(work
     assert answer["status"] == "timeout"
     other = nested(there)
     assert other.status in Run.UNFINISHED
-    runs.request_abort(user=workshop.user, session=there)
+    lifecycle.request_abort(user=workshop.user, session=there)
     await workshop.ended(other.pk)
 
 
@@ -93,11 +94,11 @@ async def test_a_long_answer_is_cut_and_says_so(workshop: Workshop, there):
 async def test_an_abort_of_the_caller_leaves_the_other_run_alone(workshop: Workshop, there, eventually):
     run_pk = workshop.send(asks("sessions_send", session_key=there.key, message="[[tokens=5 hang_after=2]]"))
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
-    runs.request_abort(user=workshop.user, session=workshop.session)
+    lifecycle.request_abort(user=workshop.user, session=workshop.session)
     run = await workshop.ended(run_pk)
     assert (run.status, calls_of(run)[0].status) == ("aborted", "failed")
     assert nested(there).status == "running"
-    runs.request_abort(user=workshop.user, session=there)
+    lifecycle.request_abort(user=workshop.user, session=there)
     await workshop.ended(nested(there).pk)
 
 
@@ -140,7 +141,7 @@ async def test_a_worker_that_dies_while_a_call_waits_sends_nothing_twice(stack, 
     running = stack(workers=2, env={"CLAWSITE_LEASE_SECONDS": "5"})
     here, there = session_of(user, "agent:main:here"), session_of(user, "agent:main:there")
     prompt = asks("sessions_send", session_key=there.key, message="[[tokens=4 hang_after=2 times=1 tag=there]]") + "[[text=done]]"
-    run_pk = runs.accept_run(user=user, session=here, run_id="k1", prompt=prompt).pk
+    run_pk = lifecycle.accept_run(user=user, session=here, run_id="k1", prompt=prompt).pk
     await eventually(lambda: Run.objects.filter(session=there).first() and view_of(nested(there).pk).open_text)
     for worker in running.workers:  # both at once: the other one would take the run over and answer
         os.kill(worker.pid, signal.SIGKILL)
@@ -279,7 +280,7 @@ async def test_a_guest_does_not_look_into_the_owners_sessions(workshop: Workshop
     guest = person()
     members.share(workshop.user, workshop.session, guest.username, "writer")
     prompt = asks("sessions_list") + asks("sessions_history", session_key=f"session:{there.pk}") + "[[text=ok]]"
-    asked = runs.accept_run(user=guest, session=workshop.session, run_id="g1", prompt=prompt)
+    asked = lifecycle.accept_run(user=guest, session=workshop.session, run_id="g1", prompt=prompt)
     listed, read = calls_of(await workshop.ended(asked.pk))
     assert len(listed.result["details"]["sessions"]) == 1
     assert read.is_error

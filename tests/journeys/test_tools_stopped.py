@@ -6,21 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from agents import memory_tools, message_tool, send_tool, session_tools
-from sessions_app import runs
+from agents.tools import memory, message, sessions, sessions_send
 from sessions_app.models import TranscriptEntry
+from sessions_app.runs import lifecycle
 from tests.workshop import Workshop, calls_of, said_in
-from tools_app import policies, sources
+from tools_app.policy_store import policies
+from tools_app.sources import tools as source_tools
 
 # Tool, its arguments, and the question that hangs.
 ASKED = [
-    ("sessions_list", {}, session_tools, "_list"),
-    ("sessions_history", {"session_key": "agent:main:main"}, session_tools, "_history"),
-    ("session_status", {}, session_tools, "_facts"),
-    ("agents_list", {}, session_tools, "_agents"),
-    ("message", {"message": "never said"}, message_tool, "_addressee"),
-    ("sessions_send", {"session_key": "agent:main:there", "message": "never said"}, send_tool, "_addressee"),
-    ("memory_get", {"path": "MEMORY.md"}, memory_tools, "_lines"),
+    ("sessions_list", {}, sessions, "_list"),
+    ("sessions_history", {"session_key": "agent:main:main"}, sessions, "_history"),
+    ("session_status", {}, sessions, "_facts"),
+    ("agents_list", {}, sessions, "_agents"),
+    ("message", {"message": "never said"}, message, "_addressee"),
+    ("sessions_send", {"session_key": "agent:main:there", "message": "never said"}, sessions_send, "_addressee"),
+    ("memory_get", {"path": "MEMORY.md"}, memory, "_lines"),
 ]
 each_tool = pytest.mark.parametrize(("name", "arguments", "module", "question"), ASKED, ids=[tool for tool, *_ in ASKED])
 
@@ -55,7 +56,7 @@ def wish(name: str, arguments: dict) -> str:
 async def test_a_call_can_be_aborted_half_way(workshop: Workshop, everything, hanging, eventually, name, arguments):
     run_pk = workshop.send(wish(name, arguments))
     await eventually(hanging.is_set)
-    runs.request_abort(user=workshop.user, session=workshop.session)
+    lifecycle.request_abort(user=workshop.user, session=workshop.session)
     run = await workshop.ended(run_pk)
     (row,) = calls_of(run)
     assert (run.status, row.status, row.result["details"]) == ("aborted", "failed", {"code": "stopped"})
@@ -66,7 +67,7 @@ async def test_a_call_can_be_aborted_half_way(workshop: Workshop, everything, ha
 async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(
     workshop: Workshop, everything, hanging, monkeypatch, name, arguments
 ):
-    known = sources.known_tools().tools
+    known = source_tools.known_tools().tools
     monkeypatch.setitem(known, name, replace(known[name], factory=replace(known[name].factory, timeout_s=0.1)))
     run = await workshop.answer(wish(name, arguments))
     (row,) = calls_of(run)

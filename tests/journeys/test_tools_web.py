@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 from aiohttp import web as http
 
-from clawsite.infra.fetch import Allowlist
-from sessions_app import runs
+from clawsite.infra.fetch.client import Allowlist
+from sessions_app.runs import lifecycle
 from tests.outside import drip, forever, site
 from tests.workshop import Workshop, calls_of, said_in
-from tools_app import policies, sources
-from tools_app.builtin import web
+from tools_app.builtin.web import tools as web
+from tools_app.policy_store import policies
+from tools_app.sources import tools as source_tools
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ async def test_an_abort_half_way_closes_the_connection(shop: Workshop, settings,
         settings.SEARXNG_URL = there.url
         run_pk = shop.send(asks(tool, f'"url":"{there.url}"' if tool == "web_fetch" else '"query":"q"'))
         await eventually(lambda: there.requests)
-        runs.request_abort(user=shop.user, session=shop.session)
+        lifecycle.request_abort(user=shop.user, session=shop.session)
         run = await shop.ended(run_pk)
         assert run.status == "aborted"
         await asyncio.wait_for(there.left.wait(), 20)
@@ -101,7 +102,7 @@ async def test_a_server_that_is_silent_is_given_up_in_words(shop: Workshop, monk
 
 @pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
 async def test_a_call_that_takes_too_long_is_stopped_and_the_run_goes_on(shop: Workshop, settings, monkeypatch, tool):
-    known = sources.known_tools().tools
+    known = source_tools.known_tools().tools
     monkeypatch.setitem(known, tool, replace(known[tool], factory=replace(known[tool].factory, timeout_s=0.2)))
     async with site(forever) as there:
         settings.SEARXNG_URL = there.url

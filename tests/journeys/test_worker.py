@@ -4,14 +4,14 @@ import json
 
 import pytest
 
+from agents.context.workspace import workspace_of
 from agents.models import Agent
-from agents.workspace import workspace_of
 from clawsite.infra import bus
-from sessions_app import queue, runs
 from sessions_app.models import Run, Session
-from sessions_app.sessions import inject_message
+from sessions_app.runs import lifecycle, queue
+from sessions_app.sessions.service import inject_message
 from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
-from tools_app import policies
+from tools_app.policy_store import policies
 
 
 async def test_a_message_goes_in_and_an_answer_comes_out(workshop: Workshop):
@@ -38,7 +38,7 @@ async def test_runs_of_one_session_are_worked_on_in_order_and_others_meanwhile(w
     assert elsewhere.status == "completed"
     assert Run.objects.get(pk=second).status == "accepted"
     await workshop.until(first, "running")
-    runs.request_abort(user=workshop.user, session=workshop.session, run_id=Run.objects.get(pk=first).run_id)
+    lifecycle.request_abort(user=workshop.user, session=workshop.session, run_id=Run.objects.get(pk=first).run_id)
     assert (await workshop.ended(second)).status == "completed"
 
 
@@ -148,7 +148,7 @@ async def test_abort_of_a_hanging_model_is_confirmed_by_the_worker(workshop: Wor
     await eventually(lambda: view_of(run_pk).open_text == words(3))
     if not hint:
         monkeypatch.setattr(bus, "publish", lambda message: None)
-    (asked,) = runs.request_abort(user=workshop.user, session=workshop.session)
+    (asked,) = lifecycle.request_abort(user=workshop.user, session=workshop.session)
     assert asked.ended is False
     run = await workshop.ended(run_pk)
     assert (run.status, run.reason) == ("aborted", "rpc")
@@ -174,7 +174,7 @@ async def test_a_parked_run_holds_no_worker_and_continues_when_it_is_ready(works
     other = workshop.send("[[text=later]]")
     assert (await workshop.until(run_pk, "waiting")).reason == "approval"
     assert Run.objects.get(pk=other).status == "accepted"
-    assert runs.make_ready([run_pk]) == 1
+    assert lifecycle.make_ready([run_pk]) == 1
     assert (await workshop.ended(run_pk)).status == "completed"
     assert phases_of(run_pk) == ["accepted", "start", "waiting", "resume", "end"]
     assert (await workshop.ended(other)).status == "completed"

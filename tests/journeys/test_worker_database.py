@@ -10,8 +10,8 @@ from django.db.backends.signals import connection_created
 
 from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
-from sessions_app import queue, runs
 from sessions_app.models import Run
+from sessions_app.runs import lifecycle, queue
 from tests.workshop import Workshop, phases_of, said_in, view_of, words
 
 READ_ONLY = {
@@ -76,7 +76,7 @@ async def test_a_run_without_tools_needs_few_statements_and_few_commits(workshop
     counter.transactions.clear()
     session = workshop.session
     wanted = {"user": workshop.user, "session": session, "run_id": "counted", "prompt": "[[tokens=20 delay_ms=5]]"}
-    accepted = await db.write(runs.accept_run, **wanted, key=str(session.id))
+    accepted = await db.write(lifecycle.accept_run, **wanted, key=str(session.id))
     run = await workshop.ended(accepted.pk)
     assert run.status == "completed"
     written = [each for each in counter.transactions if len(each) > 1 or not each[0].startswith(NOTHING_TO_CLAIM)]
@@ -113,10 +113,10 @@ async def test_a_read_only_database_refuses_messages_in_words(workshop: Workshop
     await workshop.close()
     read_only(True)
     with pytest.raises(Unavailable, match="read-only"):
-        await db.write(runs.accept_run, user=workshop.user, session=workshop.session, run_id="k", prompt="hello")
+        await db.write(lifecycle.accept_run, user=workshop.user, session=workshop.session, run_id="k", prompt="hello")
     read_only(False)
     assert not Run.objects.exists()
-    accepted = await db.write(runs.accept_run, user=workshop.user, session=workshop.session, run_id="k", prompt="hello")
+    accepted = await db.write(lifecycle.accept_run, user=workshop.user, session=workshop.session, run_id="k", prompt="hello")
     assert accepted.created
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sessions_app import runs
 from sessions_app.models import Event, Run, Worker
+from sessions_app.runs import lifecycle
 from tests.workshop import events_of, phases_of, said_in, view_of, words
 
 # A worker that is held up for half a second on a busy machine shall not be taken for dead where that would be counted.
@@ -16,7 +16,7 @@ def send(user, session_of):
     session = session_of(user)
 
     def accept(prompt: str, key: str = "k1") -> int:
-        return runs.accept_run(user=user, session=session, run_id=key, prompt=prompt).pk
+        return lifecycle.accept_run(user=user, session=session, run_id=key, prompt=prompt).pk
 
     accept.session, accept.user = session, user
     return accept
@@ -104,7 +104,7 @@ async def test_an_abort_outlives_the_worker_that_should_have_confirmed_it(stack,
     await eventually(lambda: view_of(run_pk).open_text == words(2))
     (worker,) = running.workers
     running.freeze(worker)
-    (asked,) = runs.request_abort(user=send.user, session=send.session)
+    (asked,) = lifecycle.request_abort(user=send.user, session=send.session)
     assert asked.ended is False
     worker.restart()
     run = await ended(run_pk)

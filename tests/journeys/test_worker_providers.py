@@ -2,13 +2,13 @@
 
 import pytest
 
-from agents import failover
+from agents.llm import retry
 from tests.workshop import Workshop, events_of, phases_of, said_in, view_of, words
 
 
 @pytest.fixture(autouse=True)
 def short_delays(monkeypatch):
-    monkeypatch.setattr(failover, "FIRST_DELAY_S", 0.02)
+    monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.02)
 
 
 @pytest.mark.parametrize(

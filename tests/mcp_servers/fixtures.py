@@ -9,9 +9,9 @@ import psutil
 
 from tests.processes import PROJECT
 from tests.unit.test_outside_text import inside
-from tools_app.definition import Call, ToolResult
-from tools_app.mcp.connection import Connection
-from tools_app.mcp.servers import ServerSettings
+from tools_app.core.definition import Call, ToolResult
+from tools_app.sources.mcp.connection import Connection
+from tools_app.sources.mcp.servers import ServerSettings
 
 ROGUE = str(Path(__file__).with_name("rogue.py"))
 BIN = Path(sys.executable).parent

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from clawsite.gateway.addressing import ByKey
-from clawsite.gateway.registry import Method
+from clawsite.gateway.server.registry import Method
+from clawsite.gateway.server.session_address import ByKey
 from tests.belongings import Belongings
 from tests.protocol.isolation_table import (
     ALIKE,

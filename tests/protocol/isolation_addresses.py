@@ -10,7 +10,7 @@ from typing import Any
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from clawsite.api.openai_runs import SESSION_HEADERS
+from clawsite.api.openai.runs import SESSION_HEADERS
 from tests.protocol.isolation import NEW, Cell
 from tests.protocol.isolation_table import EXAMPLES, NAME, NAMES, PLAIN, Own
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from clawsite.gateway.schema import protocol_schema
+from clawsite.gateway.server.schema import protocol_schema
 
 Frame = dict[str, Any]
 

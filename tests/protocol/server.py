@@ -13,15 +13,16 @@ import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from agents import housekeeping
-from clawsite.cli.sockets import SmallUntilLetIn
+from agents import maintenance
+from clawsite.cli.serving.frame_limit import SmallUntilLetIn
 from clawsite.infra import clock, db
-from sessions_app import epoch, freezes, queue
-from sessions_app.compactions import COMPACTED, NOTHING
-from sessions_app.journal import NewEntry, NewEvent
+from sessions_app.events import epoch
+from sessions_app.events.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Run
-from sessions_app.queue import Claimed
-from sessions_app.runs import end_event
+from sessions_app.runs import freezes, queue
+from sessions_app.runs.compaction_requests import COMPACTED, NOTHING
+from sessions_app.runs.lifecycle import end_event
+from sessions_app.runs.queue import Claimed
 from tests.protocol.published import Published
 
 PATIENCE = 20.0  # a guard against hangs
@@ -277,7 +278,7 @@ class Hand:
         moment = clock.now() - dt.timedelta(days=40)
         await db.write(Run.objects.filter(run_id__in=run_ids).update, ended_at=moment)
         await db.write(Event.objects.filter(run__run_id__in=run_ids).update, ts=clock.to_ms(moment))
-        await housekeeping.forget_old_events()
+        await maintenance.forget_old_events()
 
     async def whole_run(self, run_id: str, *deltas: str) -> None:
         await self.start(run_id)

@@ -5,8 +5,8 @@ import re
 import pytest
 from django.test import Client
 
-from clawsite.accounts import browsers
 from clawsite.accounts.models import AccessToken
+from clawsite.accounts.sign_in import browsers
 from clawsite.infra import db
 from tests.conftest import PASSWORD
 from tests.protocol.conftest import ORIGIN
@@ -67,8 +67,8 @@ async def test_a_new_password_closes_all_sockets_and_this_browser_comes_back(soc
 
 
 async def test_a_browser_with_an_open_socket_counts_as_seen(sockets, browser, user, settings, monkeypatch, eventually):
-    monkeypatch.setattr("clawsite.gateway.limits.SEEN_SECONDS", 0.0)
-    monkeypatch.setattr("clawsite.gateway.limits.TICK_SECONDS", 0.05)
+    monkeypatch.setattr("clawsite.gateway.protocol.limits.SEEN_SECONDS", 0.0)
+    monkeypatch.setattr("clawsite.gateway.protocol.limits.TICK_SECONDS", 0.05)
     await sockets.connect("", headers=cookie(browser, settings), auth=None)
     before = (await db.read(lambda: browsers.browsers_of(user).get())).last_seen_at
     assert await eventually(lambda: db.read(lambda: browsers.browsers_of(user).filter(last_seen_at__gt=before).exists()))

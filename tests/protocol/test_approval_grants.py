@@ -7,7 +7,7 @@ import pytest
 from clawsite.infra import clock, db
 from tests.approvals import asked
 from tests.belongings import may_also
-from tools_app.execution import grants
+from tools_app.approvals import grants
 from tools_app.models import Approval, Grant
 
 LIST, REVOKE = "exec.approval.grants.list", "exec.approval.grants.revoke"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from sessions_app import queue
+from sessions_app.runs import queue
 from tests import asking
 from tools_app.models import Approval, ExecRule, Grant
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from clawsite.api import hooks
-from clawsite.infra import http_body
-from clawsite.web.handlers import Handler
+from clawsite.infra import request_body
+from clawsite.web.middleware.asgi_handler import Handler
 from tests.hooks import make_hook
 from tests.rest import CSRF
 
@@ -81,7 +81,7 @@ async def dial(address):
 def kept(monkeypatch):
     """How many bytes of bodies were taken from the server."""
     pieces = []
-    fill = http_body.ComingBody._fill
+    fill = request_body.ComingBody._fill
 
     async def counted(self, file, most):
         receive = self._receive
@@ -94,8 +94,8 @@ def kept(monkeypatch):
         self._receive = counting
         return await fill(self, file, most)
 
-    monkeypatch.setattr(http_body.ComingBody, "_fill", counted)
-    monkeypatch.setattr(http_body, "LINGER_SECONDS", 0.2)
+    monkeypatch.setattr(request_body.ComingBody, "_fill", counted)
+    monkeypatch.setattr(request_body, "LINGER_SECONDS", 0.2)
     return pieces
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from clawsite.web import body_limit
+from clawsite.web.middleware import body_limit
 
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n%s\r\n\r\n"
 

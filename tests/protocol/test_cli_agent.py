@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from clawsite.cli import agent as cli
 from clawsite.cli.command import run_plain
+from clawsite.cli.commands import agent as cli
 from clawsite.infra import db
-from sessions_app import freezes, queue, runs
 from sessions_app.models import Run
+from sessions_app.runs import freezes, lifecycle, queue
 from tests import asking
 
 KEY = "agent:main:busy"
@@ -79,6 +79,6 @@ async def test_a_message_that_has_to_wait_says_what_for(
 
     await eventually(noted)
     await eventually(lambda: Run.objects.filter(prompt="and now?").exists() or talking.done())
-    await db.write(runs.request_abort, user=user, session=session, alone=True)
+    await db.write(lifecycle.request_abort, user=user, session=session, alone=True)
     assert await talking == 1
     assert said == f"· queued; {words}\n"

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from clawsite.cli import approvals as cli
 from clawsite.cli.command import CommandFailed, run_plain
+from clawsite.cli.commands import approvals as cli
 from clawsite.infra import clock, db
-from sessions_app import queue
+from sessions_app.runs import queue
 from tests import asking
-from tools_app.execution import approvals, outside
+from tools_app.approvals import external
+from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, Grant
 
 Claw = Callable[..., Awaitable[str]]
@@ -112,7 +113,7 @@ async def test_the_scripts_that_would_run_are_named(claw_as, ben, ask, tmp_path)
 
 async def test_a_program_that_asks_from_outside_cannot_write_on_the_terminal(claw_as, ben, ada):
     await db.write(
-        outside.ask, by=ada, name="x", command="make", cwd="/srv\nplan  0", agent="\x1b[2Jmain\nx", seconds=600, alone=True
+        external.ask, by=ada, name="x", command="make", cwd="/srv\nplan  0", agent="\x1b[2Jmain\nx", seconds=600, alone=True
     )
     claw = claw_as(ben)
     (line,) = (await claw("list")).splitlines()
@@ -175,7 +176,7 @@ async def test_where_two_must_agree_the_first_is_told_so(claw_as, ben, ask, pers
 
 async def test_who_comes_second_is_told_who_won(claw_as, ben, ask, person):
     question = await ask()
-    await db.write(approvals.resolve, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
+    await db.write(approval_requests.resolve, question.pk, by=person("Approver", name="cleo"), decision="deny", alone=True)
     with pytest.raises(CommandFailed, match=r"CONFLICT: cleo has answered already: Denied"):
         await claw_as(ben)("approve", str(question.pk))
     with pytest.raises(CommandFailed, match="no open question begins with"):

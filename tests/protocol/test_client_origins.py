@@ -2,7 +2,7 @@
 
 import pytest
 
-from clawsite.gateway import handshake
+from clawsite.gateway.server import handshake
 from tests.devices import TestDevice
 from tests.protocol.conftest import ORIGIN
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from sessions_app import queue
-from sessions_app.journal import NewEvent
+from sessions_app.events.journal import NewEvent
 from sessions_app.models import Session
+from sessions_app.runs import queue
 from tests import asking
 from tests.protocol.server import Sockets, serving
 from tools_app.models import Approval

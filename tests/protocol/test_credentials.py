@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from clawsite.accounts import announce
+from clawsite.accounts import change_notices
 from clawsite.accounts.models import AccessToken
 from clawsite.accounts.tokens import revoke_token
 from clawsite.infra import db
@@ -40,7 +40,7 @@ async def test_signing_out_closes_the_browsers_socket(sockets, user, cookie_of):
         browser = Client()
         browser.cookies.load(cookie)
         browser.logout()
-        announce.account_changed(user.pk)  # what the sign-out page does
+        change_notices.account_changed(user.pk)  # what the sign-out page does
 
     await db.write(sign_out)
     assert await socket.closed() == (4001, "auth changed")
@@ -81,7 +81,7 @@ async def test_nobody_gets_more_than_the_account_has(sockets, user, token_of, sc
 
 async def test_a_credential_is_looked_at_again_when_nobody_says_that_it_changed(sockets, user, token_of, monkeypatch):
     socket = await sockets.connect(token_of(user))
-    monkeypatch.setattr("clawsite.gateway.limits.RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr("clawsite.gateway.protocol.limits.RECHECK_SECONDS", 0.0)
     await db.write(AccessToken.objects.all().delete)  # without telling anybody
     await socket.send({"type": "req", "id": "1", "method": "health"})
     assert await socket.closed() == (4001, "auth changed")

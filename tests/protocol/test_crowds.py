@@ -5,10 +5,10 @@ import socket
 
 import pytest
 
-from clawsite import client as client_module
-from clawsite.cli import web
-from clawsite.client import Client, Endpoint
-from clawsite.gateway import runtime
+from clawsite.cli.commands import web
+from clawsite.client import client as client_module
+from clawsite.client.client import Client, Endpoint
+from clawsite.gateway.server import runtime
 from tests.protocol.server import Sockets, serving
 
 KEY = "agent:main:main"

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from clawsite.accounts.models import AccessToken, FailedSignIns
-from clawsite.gateway.devices import arrivals
+from clawsite.gateway.devices import connecting
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra import db
 from clawsite.infra.models import AuditEntry
@@ -315,7 +315,7 @@ async def test_a_request_that_has_expired_cannot_be_approved(device, sockets, to
 
 
 async def test_strangers_at_one_address_have_to_wait_for_their_turn(sockets, monkeypatch):
-    monkeypatch.setattr(arrivals, "MOST_PENDING_OF_ADDRESS", 2)
+    monkeypatch.setattr(connecting, "MOST_PENDING_OF_ADDRESS", 2)
     for _ in range(2):
         await requested(TestDevice(), sockets)
     error = await TestDevice().refused(sockets)

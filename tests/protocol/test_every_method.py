@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clawsite.gateway import registry
+from clawsite.gateway.server import registry
 from clawsite.infra import db
 from sessions_app.models import Run, Session
 from tests.protocol.shown import in_conversations, in_tests

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from clawsite.gateway.methods import following
+from clawsite.gateway.methods.sessions import subscriptions
 from clawsite.infra import db
 from clawsite.routing.inbound import find_or_none
-from sessions_app import events
+from sessions_app.events import announce
 from sessions_app.models import Event, Session, SessionMember
 from tests.protocol.server import Sockets, serving
 
@@ -128,7 +128,7 @@ async def test_a_member_is_told_and_may_write_only_as_a_writer(sockets, hand, pe
     session = Session.objects.get(owner=owner_user)
 
     def add_member():
-        events.session_changed(session, "members")
+        announce.session_changed(session, "members")
         return SessionMember.objects.create(session=session, user=guest_user)
 
     member = await db.write(add_member)
@@ -172,7 +172,7 @@ async def test_messages_lost_by_the_bus_cost_a_moment_and_no_event(sockets, hand
     socket = await sockets.connect()
     await send(socket, "k1")
     await socket.event("agent", cursor=1)
-    monkeypatch.setattr("sessions_app.events.bus.publish", lambda message: None)
+    monkeypatch.setattr("sessions_app.events.announce.bus.publish", lambda message: None)
     waiting = asyncio.create_task(socket.call("agent.wait", {"runId": "k1"}))
     await hand.whole_run("k1", "nobody", " was", " told")
     await socket.event("chat", state="final")
@@ -228,7 +228,7 @@ async def test_a_session_made_while_somebody_asks_for_it_is_sent_from_its_first_
         return find_or_none(user, address)
 
     await send(owner, "k1")
-    monkeypatch.setattr(following, "find_or_none", find)
+    monkeypatch.setattr(subscriptions, "find_or_none", find)
     asking = asyncio.create_task(late.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0}))
     await asyncio.to_thread(seen_twice.wait)
     await hand.start("k1")

@@ -7,14 +7,14 @@ import itertools
 
 import pytest
 
-from agents.workspace import place_of
+from agents.context.workspace import place_of
 from clawsite.accounts.groups import scopes_of
-from clawsite.gateway import registry
 from clawsite.gateway.methods import agent_files
 from clawsite.gateway.models import Device, PairingRequest
-from clawsite.gateway.scopes import Scope
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server import registry
 from sessions_app.models import Attachment, Run, Session
-from sessions_app.sessions import ensure_session
+from sessions_app.sessions.service import ensure_session
 from tests.belongings import MEMORY, furnish, may_also, memory_of, of_nothing, rows_now, stopped
 from tests.in_process import Desk, NoAnswer, gateway
 from tests.protocol.isolation import blind, cells, leaks, levelled, parameters, plain_calls, taken_by, told_of

@@ -10,21 +10,22 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
-from agents import message_tool
-from agents.messages import AttachedFile
-from agents.past import message_of
-from agents.recalled import recalled
+from agents.context.history import message_of
+from agents.context.untrusted_history import recalled
+from agents.llm.messages import AttachedFile
+from agents.tools import message as message_tool
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.tokens import issue_token, principal_for
-from clawsite.gateway import limited, registry
-from clawsite.gateway.limited import Limited
-from clawsite.gateway.scopes import Scope
-from sessions_app import queue
-from sessions_app.journal import NewEntry
+from clawsite.gateway.auth import limited_tokens
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server import registry
+from sessions_app.events.journal import NewEntry
 from sessions_app.models import Attachment, Run, Session, SessionMember, SystemEvent, TranscriptEntry
-from sessions_app.prompt_content import attachment_ids
-from sessions_app.runs import accept_run
-from sessions_app.transcript import model_history
+from sessions_app.runs import queue
+from sessions_app.runs.lifecycle import accept_run
+from sessions_app.transcript.messages import model_history
+from sessions_app.transcript.prompt_content import attachment_ids
 from tests.in_process import Desk, NoAnswer, gateway
 from tests.platform_tools import env_in, use
 from tests.protocol.isolation import parameters, plain_calls
@@ -137,7 +138,7 @@ async def test_nothing_is_left_for_others_by_any_method(everybody, secret):
 
 async def test_without_the_refusal_words_would_be_left(everybody, secret, monkeypatch):
     """Deliberate fault: nobody asks what a method is for limited tokens."""
-    monkeypatch.setattr(limited, "check", lambda *_: None)
+    monkeypatch.setattr(limited_tokens, "check", lambda *_: None)
     async with gateway():
         desk = await Desk.open(secret)
         _, left = await left_by(desk, everybody)

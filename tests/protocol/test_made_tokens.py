@@ -7,8 +7,8 @@ import pytest
 from clawsite.accounts import models, tokens
 from clawsite.accounts.models import AccessToken
 from clawsite.accounts.tokens import issue_token, limit_token, principal_for, revoke_token
-from clawsite.gateway import authority
-from clawsite.gateway.authority import Credential, standing_of
+from clawsite.gateway.auth import authority
+from clawsite.gateway.auth.authority import Credential, standing_of
 from clawsite.gateway.models import DeviceToken
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden

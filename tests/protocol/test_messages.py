@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from clawsite.gateway.connection import Connection
-from clawsite.gateway.message_feed import MessageFeed
+from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.delivery.message_feed import MessageFeed
 from clawsite.infra import bus, db
 from clawsite.infra.errors import Unavailable
-from sessions_app import history_delta, said
 from sessions_app.models import Session, SessionMember, TranscriptEntry
+from sessions_app.transcript import history as transcript_history
+from sessions_app.transcript import new_messages
 
 KEY = "agent:main:main"
 
@@ -78,13 +79,15 @@ def tells_what_was_said_before(monkeypatch):
 
 
 def begins_a_delta_too_early(monkeypatch):
-    history = history_delta.history
-    monkeypatch.setattr(history_delta, "history", lambda session, *, after, **more: history(session, after=after - 1, **more))
+    history = transcript_history.history
+    monkeypatch.setattr(transcript_history, "history", lambda session, *, after, **more: history(session, after=after - 1, **more))
 
 
 def reads_a_run_from_its_beginning(monkeypatch):
-    found = said.said
-    monkeypatch.setattr("clawsite.gateway.fanout.said", lambda session, runs, ids: found(session, dict.fromkeys(runs, 0), ids))
+    found = new_messages.said
+    monkeypatch.setattr(
+        "clawsite.gateway.delivery.hub_queries.said", lambda session, runs, ids: found(session, dict.fromkeys(runs, 0), ids)
+    )
 
 
 @pytest.mark.parametrize("mutate", [tells_what_was_said_before, begins_a_delta_too_early, reads_a_run_from_its_beginning])
@@ -140,7 +143,7 @@ async def test_who_did_not_ask_is_told_nothing_and_nothing_is_read(sockets, hand
     def not_asked(*_):
         raise AssertionError("nobody asked for messages")
 
-    monkeypatch.setattr("clawsite.gateway.fanout.said", not_asked)
+    monkeypatch.setattr("clawsite.gateway.delivery.hub_queries.said", not_asked)
     socket, classic = await sockets.connect(), await sockets.connect(protocol=1)
     await classic.call("sessions.messages.subscribe", {"key": KEY, "fromStateVersion": 0})
     await send(socket, "k1")
@@ -170,12 +173,12 @@ async def test_who_cannot_be_told_is_sent_away_to_ask_again(sockets, hand, monke
     socket = await sockets.connect()
     await socket.call("sessions.subscribe", {})
     await send(socket, "k1")
-    monkeypatch.setattr("clawsite.gateway.fanout.said", away)
+    monkeypatch.setattr("clawsite.gateway.delivery.hub_queries.said", away)
     await hand.start("k1")
     assert await socket.closed() == (1013, "what was said cannot be read now")
 
 
-@pytest.mark.parametrize("behind", [history_delta.MOST, history_delta.MOST + 1])
+@pytest.mark.parametrize("behind", [transcript_history.MOST, transcript_history.MOST + 1])
 async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, hand):
     socket = await sockets.connect()
     await send(socket, "k1")
@@ -184,7 +187,7 @@ async def test_who_is_too_far_behind_reads_the_newest_page(behind, sockets, hand
     for n in range(behind):
         await socket.call("chat.inject", {"sessionKey": KEY, "message": f"note {n}"})
     answer = await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor})
-    if behind > history_delta.MOST:
+    if behind > transcript_history.MOST:
         assert answer["kind"] == "reset"
     else:
         texts = [payload["message"]["content"][0]["text"] for payload in answer["messages"]]
@@ -205,7 +208,7 @@ async def test_a_step_back_while_the_messages_are_read_is_noticed(sockets, hand,
     await send(socket, "k1")
     await hand.whole_run("k1", "begin")
     _, cursor = await said_by_now(socket)
-    history = history_delta.history
+    history = transcript_history.history
 
     def then_somebody_goes_back(session, **more):
         page = history(session, **more)
@@ -214,7 +217,7 @@ async def test_a_step_back_while_the_messages_are_read_is_noticed(sockets, hand,
         last.save(force_insert=True)
         return page
 
-    monkeypatch.setattr(history_delta, "history", then_somebody_goes_back)
+    monkeypatch.setattr(transcript_history, "history", then_somebody_goes_back)
     assert (await socket.call("chat.history", {"sessionKey": KEY, "cursor": cursor}))["kind"] == "reset"
 
 

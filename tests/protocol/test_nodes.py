@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from clawsite.gateway import limits, node_facts, registry, runtime
-from clawsite.gateway.methods import node_broadcast, nodes
+from clawsite.gateway.methods.nodes import broadcast, invoke, shapes
 from clawsite.gateway.models import Device, NodeInvocation
+from clawsite.gateway.protocol import limits
+from clawsite.gateway.server import registry, runtime
 from clawsite.infra import db
 from clawsite.infra.models import AuditEntry
 from tests.devices import TestDevice
@@ -259,7 +260,7 @@ async def test_a_node_that_leaves_before_it_answers_is_not_asked_again(device, a
 
 
 async def test_an_invocation_that_the_bus_has_lost_is_found_by_the_poll(device, ada, node, monkeypatch):
-    from clawsite.gateway.nodes.desk import NodeDesk
+    from clawsite.gateway.nodes.connected import NodeDesk
 
     monkeypatch.setattr(NodeDesk, "hear", lambda desk, message: None)
     socket = await node()
@@ -327,7 +328,7 @@ async def test_a_node_answers_for_itself_only(device, sockets, tokens, ada, olga
 async def test_without_the_look_at_the_owner_somebody_else_could_ask_it(device, sockets, tokens, node, monkeypatch):
     """Deliberate fault: the nodes that somebody manages are taken for those that they may ask."""
     socket = await node()
-    monkeypatch.setattr(nodes, "own_node", node_facts.managed_node)
+    monkeypatch.setattr(invoke, "own_node", shapes.managed_node)
     olga = await sockets.connect(tokens["olga"])
     asking = asyncio.create_task(olga.call("node.invoke", asked(device, timeoutMs=20_000)))
     await answer_next(socket, device, payload=1)
@@ -389,7 +390,7 @@ async def test_what_is_told_to_all_nodes_reaches_ones_own_and_nobody_elses(devic
 async def test_without_the_look_at_the_owner_somebody_else_could_tell_it_something(device, olga, node, monkeypatch):
     """Deliberate fault: the nodes that somebody manages are taken for those that they may tell."""
     socket = await node()
-    monkeypatch.setattr(node_broadcast, "own_node", node_facts.managed_node)
+    monkeypatch.setattr(broadcast, "own_node", shapes.managed_node)
     assert (await olga.call("node.broadcast", {"event": "night", "nodeIds": [device.id]}))["nodeIds"] == [device.id]
     assert await socket.event("node.broadcast", event="night")
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from clawsite.gateway.schema import protocol_schema
+from clawsite.gateway.server.schema import protocol_schema
 from tests.devices import TestDevice
 
 WORDS = ["", " ", "x", "x" * 1000, "\0", "a\0b", "9" * 5000, "main", "agent:main:main\n", "agent::", "' OR 1=1 --", "%", "𝕏\u202e"]

@@ -7,7 +7,7 @@ import json
 from django.db import OperationalError
 from websockets.exceptions import ConnectionClosed
 
-from clawsite.gateway import registry, runtime
+from clawsite.gateway.server import registry, runtime
 from sessions_app.models import Run, Session
 
 KEY = "agent:main:main"
@@ -54,14 +54,14 @@ async def test_a_call_that_waits_does_not_hold_up_the_one_that_ends_it(sockets):
 
 
 async def test_a_burst_of_quick_requests_is_all_answered(sockets, monkeypatch):
-    monkeypatch.setattr("clawsite.gateway.limits.SLOT_SECONDS", 30.0)  # a busy machine needs longer than the usual two
+    monkeypatch.setattr("clawsite.gateway.protocol.limits.SLOT_SECONDS", 30.0)  # a busy machine needs longer than the usual two
     socket = await sockets.connect()
     answers = await asyncio.gather(*(socket.request("chat.send", send_params(f"k{n}", key=f"agent:main:s{n}")) for n in range(90)))
     assert all(answer["ok"] for answer in answers)
 
 
 async def test_the_65th_request_that_waits_is_refused_for_now(sockets, monkeypatch):
-    monkeypatch.setattr("clawsite.gateway.limits.SLOT_SECONDS", 0.05)
+    monkeypatch.setattr("clawsite.gateway.protocol.limits.SLOT_SECONDS", 0.05)
     socket = await sockets.connect()
     await socket.call("chat.send", send_params("k1"))
     for n in range(65):

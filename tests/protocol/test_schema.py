@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 from django.test import Client
 
-from clawsite.gateway import registry
-from clawsite.gateway.protocol_intro import INTRODUCTION
-from clawsite.gateway.session_events import Stream
+from clawsite.gateway.protocol.session_events import Stream
+from clawsite.gateway.server import registry
+from clawsite.gateway.server.docs_intro import INTRODUCTION
 
 
 def test_the_schema_is_published_without_signing_in(database):

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from clawsite.infra import db
-from sessions_app import members, queue
+from sessions_app.runs import queue
+from sessions_app.sessions import members
 from tests import asking
-from tools_app.execution import approval_clock, approvals
+from tools_app.approvals import expiry
+from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
 KEY = "agent:main:main"
@@ -115,14 +117,14 @@ async def test_a_question_that_nobody_answered_is_closed_too(ask, people, sessio
     if ends == "nobody answers":
         await db.write(_is_late, question)
     else:
-        await db.write(approvals.void_of_run, question.run_id, "stopped", alone=True)
+        await db.write(approval_requests.void_of_run, question.run_id, "stopped", alone=True)
     told = (await heard(ada, "terminal"))["approval"]
     assert (told["status"], told["reason"], told["resolver"]) == (status, reason, {"kind": "system"})
 
 
 def _is_late(question: Approval) -> None:
     Approval.objects.filter(pk=question.pk).update(expires_at=question.created_at)
-    approval_clock.look_at_the_clock()
+    expiry.look_at_the_clock()
 
 
 async def test_more_time_is_told(ask, people, session_of, socket_of):

@@ -3,7 +3,7 @@
 import asyncio
 import struct
 
-from clawsite.gateway.limits import FIRST_FRAME_BYTES
+from clawsite.gateway.protocol.limits import FIRST_FRAME_BYTES
 
 UPGRADE = (
     "GET /ws HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -57,7 +57,7 @@ async def test_a_trace_that_is_none_is_passed_over(sockets, user, token_of):
 
 
 async def test_a_connection_follows_a_bounded_number_of_sessions(sockets, user, token_of, monkeypatch):
-    monkeypatch.setattr("clawsite.gateway.limits.FOLLOWED", 2)
+    monkeypatch.setattr("clawsite.gateway.protocol.limits.FOLLOWED", 2)
     socket = await sockets.connect(token_of(user))
     for name in ("a", "b", "a"):  # one that is followed already is no further one
         assert (await socket.request("sessions.messages.subscribe", {"key": f"agent:main:{name}"}))["ok"]

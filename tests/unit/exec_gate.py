@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
-from tools_app.execution import examine, gate, syntax
-from tools_app.execution.resolve import find_executable
-from tools_app.execution.terms import AllowEntry, Executable, GateRules, Place, names
+from tools_app.exec.gate import examine
+from tools_app.exec.gate import verdict as gate
+from tools_app.exec.gate.executables import find_executable
+from tools_app.exec.gate.shell import parser
+from tools_app.exec.gate.types import AllowEntry, Executable, GateRules, Place, names
 
 SEARCH = tuple(Path(each) for each in ("/usr/local/bin", "/usr/bin", "/bin"))
 ALLOWED = sorted(
@@ -33,7 +35,7 @@ def make_place(tmp_path, monkeypatch):
         return Executable(name, f"/programs/{name}", f"/programs/{name}", "1:2:3:4", bare=name) if name in ALLOWED else None
 
     monkeypatch.setattr(examine, "find_executable", find)
-    monkeypatch.setattr(syntax, "SECONDS", 30)  # the machine may be slow, and that is not what is tested
+    monkeypatch.setattr(parser, "SECONDS", 30)  # the machine may be slow, and that is not what is tested
     return Place(Path(os.path.realpath(workspace)), (Path(os.path.realpath(workspace)),), SEARCH)
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from clawsite.gateway.authority import Credential
-from clawsite.gateway.connection import Connection
-from clawsite.gateway.fanout import SessionFacts
-from clawsite.gateway.frames import Client, Encoded, dialect_of
-from clawsite.gateway.line import Line
-from clawsite.gateway.wire import SessionName
+from clawsite.gateway.auth.authority import Credential
+from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.delivery.hub_queries import SessionFacts
+from clawsite.gateway.delivery.send_queue import Line
+from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.frames import Client, Encoded, dialect_of
 
 OWNER, MEMBER, STRANGER = 1, 2, 3
 SESSION = "11111111-1111-4111-8111-111111111111"

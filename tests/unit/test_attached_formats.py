@@ -1,13 +1,13 @@
 """Images and files of a message in each provider's own format."""
 
-from agents.image_reach import MOST_IMAGES, within_reach
-from agents.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.providers.base import ModelRequest
-from agents.providers.chat_format import wire_messages
-from agents.providers.demo_script import next_turn
-from agents.providers.dialect import Dialect, learn
-from agents.providers.prices import takes_images
-from agents.providers.responses_format import responses_body_of
+from agents.context.image_limit import MOST_IMAGES, within_reach
+from agents.llm.base import ModelRequest
+from agents.llm.messages import AssistantMessage, AttachedFile, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.llm.prices import takes_images
+from agents.llm.providers.chat_format import wire_messages
+from agents.llm.providers.demo.script import next_turn
+from agents.llm.providers.dialect import Dialect, learn
+from agents.llm.providers.responses_format import responses_body_of
 
 IMAGE = Image("cat.png", "image/png", b"\x89PNG")
 URL = "data:image/png;base64,iVBORw=="

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from clawsite.gateway import limits
-from clawsite.gateway.authority import Authority, Credential, SignedOut, Standing
+from clawsite.gateway.auth.authority import Authority, Credential, SignedOut, Standing
+from clawsite.gateway.protocol import limits
 from clawsite.infra.errors import Unavailable
 from tests.unit.gateway_fakes import Clock
 

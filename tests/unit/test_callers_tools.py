@@ -1,12 +1,12 @@
 """Tools of the caller at the door: never a permit, never in the place of one of ours. And wishes for how the model answers."""
 
-from agents.messages import UserMessage
-from agents.providers.base import ModelRequest, ToolSpec
-from agents.providers.chat_format import body_of
-from agents.providers.dialect import Dialect, learn
-from agents.providers.responses_format import responses_body_of
+from agents.llm.base import ModelRequest, ToolSpec
+from agents.llm.messages import UserMessage
+from agents.llm.providers.chat_format import body_of
+from agents.llm.providers.dialect import Dialect, learn
+from agents.llm.providers.responses_format import responses_body_of
 from tools_app.authorize import authorize_tool_call
-from tools_app.definition import CallRef
+from tools_app.core.definition import CallRef
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery, ToolFacts
 from tools_app.policy.rules import PolicyRules

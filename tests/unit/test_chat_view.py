@@ -1,6 +1,6 @@
 """The chat view of a run: first words at once, the rest paced, everything before the last word."""
 
-from clawsite.gateway.chat_view import PACE_SECONDS, ChatView
+from clawsite.gateway.protocol.chat_events import PACE_SECONDS, ChatView
 from tests.unit.gateway_fakes import Log
 
 

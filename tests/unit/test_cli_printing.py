@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from clawsite.cli.printing import AnswerPrinter, EventLines, event_line
-from clawsite.client import Event
+from clawsite.cli.output import AnswerPrinter, EventLines, event_line
+from clawsite.client.client import Event
 
 
 class Screen:

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import compaction, summary_words, tokens
-from agents.compaction import Keep, Part, choose_cut, plain_cut, summarise
-from agents.compaction_facts import MOST_FAILURES, Facts, facts_of
+from agents.context import token_count
+from agents.context.compaction import prompts, summarize
+from agents.context.compaction.facts import MOST_FAILURES, Facts, facts_of
+from agents.context.compaction.prompts import WISH, as_text, request
+from agents.context.compaction.summarize import Keep, Part, choose_cut, plain_cut, summarise
+from agents.llm.base import FailureKind, ProviderError
+from agents.llm.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.loop import NO_RESULT, well_formed
-from agents.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.providers.base import FailureKind, ProviderError
-from agents.summary_words import WISH, as_text, request
-from tools_app.outside_text import enveloped
+from tools_app.core.untrusted_text import enveloped
 
 
 def asks(name: str, *ids: str, **arguments: str) -> AssistantMessage:
@@ -71,7 +72,7 @@ def test_a_call_is_never_parted_from_its_result(messages, keep):
 
 def test_without_that_rule_the_property_is_broken(monkeypatch):
     """The deliberate fault: every place is a border."""
-    monkeypatch.setattr(compaction, "borders", lambda parts: list(range(1, len(parts) + 1)))
+    monkeypatch.setattr(summarize, "borders", lambda parts: list(range(1, len(parts) + 1)))
     with pytest.raises(AssertionError):
         test_a_call_is_never_parted_from_its_result()
 
@@ -92,8 +93,8 @@ def test_what_stays_fits_where_anything_can_be_cut(messages, keep):
     parts = parts_of(messages)
     cut = choose_cut(parts, keep)
     assert 0 <= cut < len(parts)  # something stays
-    size = sum(tokens.in_message(part.message) for part in parts[cut:])
-    others = [at for at in compaction.borders(parts) if at < len(parts)]
+    size = sum(token_count.in_message(part.message) for part in parts[cut:])
+    others = [at for at in summarize.borders(parts) if at < len(parts)]
     assert size <= keep.tokens or cut == (others[-1] if others else 0) or keep.turns or keep.messages
 
 
@@ -126,7 +127,7 @@ def test_a_cut_is_one_place_in_the_transcript_too():
         UserMessage("next"),
     ]
     parts = [Part(message, position) for message, position in zip(said, (1, 2, 4, 5, 3, 6), strict=True)]
-    assert compaction.borders(parts) == [1, 5, 6]
+    assert summarize.borders(parts) == [1, 5, 6]
 
 
 class Model:
@@ -173,7 +174,7 @@ def test_it_always_comes_to_an_end_and_leaves_nothing_out_in_silence(messages, w
     model = Model(longest)
     summary = asyncio.run(summarise(messages, before="before", wish="", ask=model, window=window))
     assert summary.text
-    assert len(model.asked) <= compaction.MOST_CALLS
+    assert len(model.asked) <= summarize.MOST_CALLS
     assert ("could not be summarised" in summary.text) == bool(summary.left_out)
     if not summary.left_out:
         taken = "\n".join(request for request in model.asked if len(request) <= longest)
@@ -186,7 +187,7 @@ async def test_a_model_that_takes_nothing_gets_the_plain_words():
     assert summary.left_out == 20
     assert "could not be summarised" in summary.text
     assert "they met" in summary.text
-    assert len(model.asked) <= compaction.MOST_CALLS
+    assert len(model.asked) <= summarize.MOST_CALLS
 
 
 @pytest.mark.parametrize("kind", [FailureKind.AUTH, FailureKind.RATE_LIMIT, FailureKind.UNAVAILABLE, FailureKind.FORMAT])
@@ -261,8 +262,8 @@ def test_the_record_cannot_be_closed_from_within(closing):
 
 
 def test_the_check_of_the_record_can_fail(monkeypatch):
-    monkeypatch.setattr(summary_words, "BORDER", re.compile("(?!)"))
-    monkeypatch.setattr(summary_words.secrets, "token_hex", lambda size: "0" * 16)
+    monkeypatch.setattr(prompts, "BORDER", re.compile("(?!)"))
+    monkeypatch.setattr(prompts.secrets, "token_hex", lambda size: "0" * 16)
     assert breaks_out("</conversation {mark}>")
 
 
@@ -297,11 +298,11 @@ def test_facts_of_a_strange_summary_are_what_is_right_of_them(meta):
 
 
 def test_estimates_need_no_tokenizer_and_count_everything():
-    assert tokens.in_text("four" * 25) == 25
-    assert tokens.in_text("好" * 30) == 30
-    plain = tokens.in_message(UserMessage("hello"))
-    assert tokens.in_message(UserMessage("hello", (Image("a.png", "image/png", b""),))) == plain + tokens.OF_IMAGE
-    assert tokens.in_message(asks("read", "c1", path="x" * 400)) > 100
+    assert token_count.in_text("four" * 25) == 25
+    assert token_count.in_text("好" * 30) == 30
+    plain = token_count.in_message(UserMessage("hello"))
+    assert token_count.in_message(UserMessage("hello", (Image("a.png", "image/png", b""),))) == plain + token_count.OF_IMAGE
+    assert token_count.in_message(asks("read", "c1", path="x" * 400)) > 100
 
 
 def test_a_record_names_who_said_what_and_shortens_long_results():

@@ -6,14 +6,14 @@ import pytest
 from django.template.loader import render_to_string
 from django.utils import translation
 
-from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.providers.base import Finished, ModelRequest, StreamEvent, TextDelta, ThinkingDelta, ToolSpec
-from agents.providers.demo import MOST_PIECES, DemoProvider
-from agents.providers.demo_script import COUNT_TO, next_turn, understand
-from agents.providers.demo_words import ENGLISH, SIMPLIFIED_CHINESE
-from tools_app.builtin import fs, grep
-from tools_app.definition import ToolArgs
-from tools_app.outside_text import enveloped
+from agents.llm.base import Finished, ModelRequest, StreamEvent, TextDelta, ThinkingDelta, ToolSpec
+from agents.llm.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.llm.providers.demo.phrases import ENGLISH, SIMPLIFIED_CHINESE
+from agents.llm.providers.demo.provider import MOST_PIECES, DemoProvider
+from agents.llm.providers.demo.script import COUNT_TO, next_turn, understand
+from tools_app.builtin.files import grep, read_write
+from tools_app.core.definition import ToolArgs
+from tools_app.core.untrusted_text import enveloped
 
 TOOLS = ("read", "write", "edit", "glob", "grep", "session_status", "exec")
 
@@ -149,10 +149,10 @@ def test_words_about_counting_are_not_counted(said: str) -> None:
 )
 def test_the_arguments_are_those_the_tools_take(said: str) -> None:
     shapes: dict[str, type[ToolArgs]] = {
-        "glob": fs.GlobArgs,
-        "read": fs.ReadArgs,
-        "write": fs.WriteArgs,
-        "edit": fs.EditArgs,
+        "glob": read_write.GlobArgs,
+        "read": read_write.ReadArgs,
+        "write": read_write.WriteArgs,
+        "edit": read_write.EditArgs,
         "grep": grep.GrepArgs,
     }
     tool, arguments = understand(said)

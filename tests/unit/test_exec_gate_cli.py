@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from clawsite.cli import exec as exec_command
 from clawsite.cli.command import CommandFailed, run_plain
-from tools_app.execution import syntax
+from clawsite.cli.commands import exec as exec_command
+from tools_app.exec.gate.shell import parser
 
 
 @pytest.fixture
 def check(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(syntax, "SECONDS", 30)
+    monkeypatch.setattr(parser, "SECONDS", 30)
 
     def check(text, *options):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text if isinstance(text, bytes) else text.encode())))
@@ -97,7 +97,7 @@ def test_it_starts_without_django_and_litellm():
     code = """
 import sys
 from clawsite.cli import exec as exec_command
-import tools_app.execution.gate
+import tools_app.exec.gate.verdict
 print([name for name in ("django", "litellm") if name in sys.modules])
 """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

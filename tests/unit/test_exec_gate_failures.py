@@ -7,8 +7,10 @@ import stat
 import pytest
 
 from tests.unit.exec_gate import ALL, make_place, verdict
-from tools_app.execution import examine, gate, second_opinion, syntax
-from tools_app.execution.terms import GateRules
+from tools_app.exec.gate import examine
+from tools_app.exec.gate import verdict as gate
+from tools_app.exec.gate.shell import parser, second_parser
+from tools_app.exec.gate.types import GateRules
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def shfmt_is(monkeypatch, tmp_path, script):
     program = tmp_path / "shfmt"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(syntax, "shfmt", lambda: str(program))
+    monkeypatch.setattr(parser, "shfmt", lambda: str(program))
 
 
 def still_runs(noted):
@@ -38,7 +40,7 @@ async def asks_and_is_unread(place):
 
 
 async def test_without_the_parser_everything_asks(place, monkeypatch):
-    monkeypatch.setattr(syntax, "shfmt", lambda: None)
+    monkeypatch.setattr(parser, "shfmt", lambda: None)
     assert await asks_and_is_unread(place)
 
 
@@ -62,7 +64,7 @@ async def test_a_parser_that_answers_nonsense_is_not_believed(place, monkeypatch
 
 
 async def test_a_parser_that_takes_too_long_is_ended(place, monkeypatch, tmp_path):
-    monkeypatch.setattr(syntax, "SECONDS", 0.2)
+    monkeypatch.setattr(parser, "SECONDS", 0.2)
     shfmt_is(monkeypatch, tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60")
     assert await asks_and_is_unread(place)
     assert not still_runs(tmp_path / "pid")
@@ -85,12 +87,12 @@ async def test_what_is_nested_without_end_is_not_allowed(place, line):
 
 
 async def test_what_the_second_parser_cannot_read_asks(place, monkeypatch):
-    monkeypatch.setattr(gate, "second_opinion", lambda line: second_opinion.Opinion(trouble="it cannot tell"))
+    monkeypatch.setattr(gate, "second_opinion", lambda line: second_parser.Opinion(trouble="it cannot tell"))
     assert (await verdict("ls", place)).effect == "ask"
 
 
 async def test_what_only_the_second_parser_sees_asks(place, monkeypatch):
-    monkeypatch.setattr(gate, "second_opinion", lambda line: second_opinion.Opinion(frozenset({"ls", "evil"})))
+    monkeypatch.setattr(gate, "second_opinion", lambda line: second_parser.Opinion(frozenset({"ls", "evil"})))
     assert (await verdict("ls", place)).effect == "ask"
 
 
@@ -100,7 +102,7 @@ async def test_new_syntax_of_a_later_parser_asks(place, monkeypatch):
         tree["Stmts"][0]["Surprise"] = True
         return tree
 
-    original = syntax.parse
+    original = parser.parse
     monkeypatch.setattr(gate, "parse", parse)
     assert (await verdict("ls", place)).effect == "ask"
 
@@ -121,7 +123,7 @@ async def test_a_line_is_read_once_and_the_number_of_kept_ones_is_bounded(place,
         read.append(line)
         return await original(line)
 
-    original = syntax.parse
+    original = parser.parse
     monkeypatch.setattr(gate, "parse", parse)
     monkeypatch.setattr(gate, "MOST_KEPT", 2)
     for line in ("ls", "ls", "ls -l", "ls", "ls -a", "ls -l"):

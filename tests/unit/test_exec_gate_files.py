@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.exec_gate import SEARCH, verdict
-from tools_app.execution import resolve
-from tools_app.execution.allowlist import matches, settled
-from tools_app.execution.gate import analyse
-from tools_app.execution.programs import known_as
-from tools_app.execution.resolve import find_executable
-from tools_app.execution.terms import AllowEntry, Executable, GateRules, Place
+from tools_app.exec.gate import executables as resolve
+from tools_app.exec.gate.allowlist import matches, settled
+from tools_app.exec.gate.executables import find_executable
+from tools_app.exec.gate.programs.registry import known_as
+from tools_app.exec.gate.types import AllowEntry, Executable, GateRules, Place
+from tools_app.exec.gate.verdict import analyse
 
 LS = os.path.realpath(shutil.which("ls", path="/usr/bin:/bin"))
 

@@ -7,11 +7,12 @@ import pytest
 
 from tests.approvals import plan_of
 from tests.unit.exec_gate import make_place, verdict
-from tools_app.execution import git_repository, planning
-from tools_app.execution.environment import build_environment, environment_hash
-from tools_app.execution.gate import analyse, fingerprint, narrow_entry
-from tools_app.execution.plan import ExecPlan
-from tools_app.execution.terms import GateRules, Reason, Script
+from tools_app.exec import planning
+from tools_app.exec.environment import build_environment, environment_hash
+from tools_app.exec.gate.programs import git_repository
+from tools_app.exec.gate.types import GateRules, Reason, Script
+from tools_app.exec.gate.verdict import analyse, fingerprint, narrow_entry
+from tools_app.exec.plan import ExecPlan
 
 PLAIN = """[core]
 \trepositoryformatversion = 0

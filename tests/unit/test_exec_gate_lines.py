@@ -10,7 +10,7 @@ import pytest
 from tests.unit.exec_gate import ALL, make_place, verdict
 from tests.unit.exec_gate_hostile import DANGEROUS, HOSTILE
 from tests.unit.exec_gate_ordinary import ORDINARY
-from tools_app.execution.terms import GateRules
+from tools_app.exec.gate.types import GateRules
 
 FULL = GateRules("full", "off")
 

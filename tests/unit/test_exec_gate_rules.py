@@ -5,9 +5,9 @@ import subprocess
 import pytest
 
 from tests.unit.exec_gate import ALL, make_place, verdict
-from tools_app.execution.environment import build_environment
-from tools_app.execution.gate import analyse, judge, narrow_entry
-from tools_app.execution.terms import AllowEntry, GateRules, Reason
+from tools_app.exec.environment import build_environment
+from tools_app.exec.gate.types import AllowEntry, GateRules, Reason
+from tools_app.exec.gate.verdict import analyse, judge, narrow_entry
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ async def test_a_file_that_looks_like_an_option_makes_a_glob_ask(place):
     ],
 )
 async def test_settings_in_a_home_that_the_agent_writes_ask(place, monkeypatch, line, settings):
-    monkeypatch.setattr("tools_app.execution.calls.SHARED_HOME", "/nonexistent")
+    monkeypatch.setattr("tools_app.exec.gate.programs.invocation.SHARED_HOME", "/nonexistent")
     assert (await verdict(line, place)).effect == "allow"
     assert (await verdict(f"mkdir -p .config && echo x > {settings} && {line}", place)).effect == "ask"
     (place.cwd / ".config").mkdir()

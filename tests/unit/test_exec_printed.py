@@ -1,7 +1,7 @@
 """What a command printed and waits to be stored: nothing is counted wrong, and it never grows."""
 
-from tools_app.execution.printed import TAIL, WAITING, Printed
-from tools_app.execution.values import Chunk
+from tools_app.exec.processes.output import TAIL, WAITING, Printed
+from tools_app.exec.sandbox.types import Chunk
 
 
 def test_pieces_say_where_they_belong():

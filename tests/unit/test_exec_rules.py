@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools_app.execution.rules import STRICTER, STRICTNESS, ExecRules, merge
+from tools_app.exec.rules import STRICTER, STRICTNESS, ExecRules, merge
 from tools_app.models import ExecRule
 
 INSTALLATION, AGENT, SESSION = "installation", "agent", "session"

@@ -12,9 +12,11 @@ import pytest
 
 from tests.commands import SHUT_IN, Shell
 from tests.processes import PROJECT
-from tools_app.execution import sandbox, sandbox_bwrap, sandbox_landlock, sandbox_probe
-from tools_app.execution.environment import SEARCH, build_environment, environment_hash
-from tools_app.execution.values import Level, SandboxUnavailable, SpawnFailed
+from tools_app.exec.environment import SEARCH, build_environment, environment_hash
+from tools_app.exec.sandbox import available as sandbox
+from tools_app.exec.sandbox import bwrap, landlock
+from tools_app.exec.sandbox import probe as sandbox_probe
+from tools_app.exec.sandbox.types import Level, SandboxUnavailable, SpawnFailed
 
 every_level = pytest.mark.parametrize("level", list(Level), ids=lambda level: level.word)
 levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.word)
@@ -148,8 +150,8 @@ NO_WALLS = 'while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
 )
 def test_a_bubblewrap_that_does_not_hold_is_not_believed(tmp_path, monkeypatch, probed_anew, fake, words):
     path = program(tmp_path / "bwrap", fake)
-    real = sandbox_bwrap.find_program
-    monkeypatch.setattr(sandbox_bwrap, "find_program", lambda name: path if name == "bwrap" else real(name))
+    real = bwrap.find_program
+    monkeypatch.setattr(bwrap, "find_program", lambda name: path if name == "bwrap" else real(name))
     found = sandbox.available()
     assert found.level == Level.LANDLOCK
     if "printf" not in fake:
@@ -161,17 +163,15 @@ def test_a_bubblewrap_that_does_not_hold_is_not_believed(tmp_path, monkeypatch, 
 @pytest.mark.parametrize("lost", ["--unshare-net", "wall"])
 def test_a_bubblewrap_with_one_wall_less_is_not_believed(monkeypatch, probed_anew, lost):
     if lost == "wall":
-        monkeypatch.setattr(
-            sandbox_bwrap, "_directories", lambda box: ["--bind", str(box.workspace.parent), str(box.workspace.parent)]
-        )
+        monkeypatch.setattr(bwrap, "_directories", lambda box: ["--bind", str(box.workspace.parent), str(box.workspace.parent)])
     else:
-        monkeypatch.setattr(sandbox_bwrap, "NAMESPACES", (*sandbox_bwrap.NAMESPACES, "--share-net"))
+        monkeypatch.setattr(bwrap, "NAMESPACES", (*bwrap.NAMESPACES, "--share-net"))
     assert sandbox.available().level == Level.LANDLOCK
 
 
 def test_with_neither_it_says_none_and_refuses(monkeypatch, probed_anew):
     monkeypatch.setattr(sandbox_probe, "find_program", lambda name: None)
-    monkeypatch.setattr(sandbox_landlock, "version", lambda: 0)
+    monkeypatch.setattr(landlock, "version", lambda: 0)
     found = sandbox.available()
     assert found.level == Level.NONE
     assert "bubblewrap: it is not installed: bwrap" in [str(reason) for reason in found.why_not_higher]
@@ -192,7 +192,7 @@ from django.conf import settings
 settings.configure(USE_I18N=False)
 from tests.commands import FORKS, Shell
 from tools_app.execution import sandbox
-from tools_app.execution.values import Level, Limits
+from tools_app.exec.sandbox.types import Level, Limits
 print(sandbox.available().level.word)
 with tempfile.TemporaryDirectory() as above:
     shell = Shell(Path(above))

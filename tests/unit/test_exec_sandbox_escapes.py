@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.commands import FORKS, SHUT_IN, Shell
-from tools_app.execution import sandbox_bwrap, sandbox_paths
-from tools_app.execution.values import MIB, Level, Limits, SandboxUnavailable
+from tools_app.exec.sandbox import bwrap, paths
+from tools_app.exec.sandbox.types import MIB, Level, Limits, SandboxUnavailable
 
 levels = pytest.mark.parametrize("level", SHUT_IN, ids=lambda level: level.word)
 
@@ -136,7 +136,7 @@ async def test_a_state_directory_among_the_systems_programs_is_covered(in_usr):
 
 
 async def test_without_the_look_at_usr_it_would_be_read(in_usr, monkeypatch):
-    monkeypatch.setattr(sandbox_paths, "shown_of_system", lambda **network: [])
+    monkeypatch.setattr(paths, "shown_of_system", lambda **network: [])
     assert "the-key-itself" in (await in_usr.run(Level.BWRAP, f"cat {in_usr.state}/secret.key")).out
 
 
@@ -222,7 +222,7 @@ async def test_with_network_there_is_one(shell, level, listener):
 
 async def test_without_its_own_network_namespace_the_check_turns_red(shell, listener, monkeypatch):
     port, came = listener
-    monkeypatch.setattr(sandbox_bwrap, "NAMESPACES", (*sandbox_bwrap.NAMESPACES, "--share-net"))
+    monkeypatch.setattr(bwrap, "NAMESPACES", (*bwrap.NAMESPACES, "--share-net"))
     result = await shell.run(Level.BWRAP, f"exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3")
     assert "welcome" in result.out
     assert came
@@ -329,7 +329,7 @@ async def test_the_private_tmp_is_small_and_so_is_all_else_that_can_be_written(s
 
 
 async def test_a_command_that_fills_the_disk_is_ended(shell, monkeypatch):
-    from tools_app.execution.running import Running
+    from tools_app.exec.processes.running import Running
 
     left = iter([10_000 * MIB])
     monkeypatch.setattr(Running, "_disk_left", lambda self: next(left, 1 * MIB))

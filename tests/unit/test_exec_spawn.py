@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from tests.commands import Shell, processes_marked, soon
-from tools_app.execution import running as running_module
-from tools_app.execution.keys import UnknownKey, typed
-from tools_app.execution.output import Collector, LiveText
-from tools_app.execution.running import NoTerminal
-from tools_app.execution.spawn import start
-from tools_app.execution.values import MIB, Chunk, Level, SpawnFailed
+from tools_app.exec.processes import running as running_module
+from tools_app.exec.processes.output import Collector, LiveText
+from tools_app.exec.processes.running import NoTerminal
+from tools_app.exec.processes.spawn import start
+from tools_app.exec.processes.terminal_keys import UnknownKey, typed
+from tools_app.exec.sandbox.types import MIB, Chunk, Level, SpawnFailed
 
 levels = pytest.mark.parametrize("level", list(Level), ids=lambda level: level.word)
 # Three ways to leave: another session, a double fork, no hang-ups. All of them ignore being asked.
@@ -222,9 +222,9 @@ async def test_what_nobody_reads_waits_in_the_pipe_and_the_time_out_still_comes(
 
 
 async def test_a_sandbox_that_cannot_be_made_says_why_and_runs_nothing(shell, monkeypatch):
-    from tools_app.execution import sandbox_bwrap
+    from tools_app.exec.sandbox import bwrap
 
-    monkeypatch.setattr(sandbox_bwrap, "NO_POWERS", ("--no-such-option",))
+    monkeypatch.setattr(bwrap, "NO_POWERS", ("--no-such-option",))
     with pytest.raises(SpawnFailed, match="no-such-option"):
         await start(shell.spawn(Level.BWRAP, "touch ran"))
     assert os.listdir(shell.workspace) == []
@@ -238,7 +238,7 @@ from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
 from tests.commands import Shell
-from tools_app.execution.values import Level
+from tools_app.exec.sandbox.types import Level
 async def main():
     shell = Shell(Path({str(shell.above)!r}))
     for level in Level:

@@ -14,7 +14,7 @@ import pytest
 from tests.commands import eventually, processes_marked
 from tests.processes import PROJECT
 from tests.unit.test_exec_spawn import RUNAWAYS
-from tools_app.execution.values import Level
+from tools_app.exec.sandbox.types import Level
 
 levels = pytest.mark.parametrize("level", list(Level), ids=lambda level: level.word)
 
@@ -25,8 +25,8 @@ from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
 from tests.commands import Shell
-from tools_app.execution.spawn import start
-from tools_app.execution.values import Level
+from tools_app.exec.processes.spawn import start
+from tools_app.exec.sandbox.types import Level
 {fault}
 async def main():
     shell = Shell(Path(sys.argv[1]))

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from agents.events import AskEvent, AttemptReset, MessageStarted, Replied
-from agents.failover import ask_model
-from agents.messages import UserMessage
-from agents.providers.base import FailureKind, ModelRequest, ProviderError, TextDelta, ThinkingDelta
-from agents.providers.scripted import ScriptedModel, Step, calls, fails, says, thinks
+from agents.llm.base import FailureKind, ModelRequest, ProviderError, TextDelta, ThinkingDelta
+from agents.llm.events import AskEvent, AttemptReset, MessageStarted, Replied
+from agents.llm.messages import UserMessage
+from agents.llm.providers.scripted import ScriptedModel, Step, calls, fails, says, thinks
+from agents.llm.retry import ask_model
 
 REQUEST = ModelRequest(model="fake-1", messages=(UserMessage("hello"),))
 

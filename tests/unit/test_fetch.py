@@ -6,8 +6,8 @@ import pytest
 import trustme
 from aiohttp import web
 
-from clawsite.infra import fetch as client
-from clawsite.infra.fetch import Allowlist, FetchFailed, FetchRefused, fetch
+from clawsite.infra.fetch import client
+from clawsite.infra.fetch.client import Allowlist, FetchFailed, FetchRefused, fetch
 from tests.outside import Names, says, site, to
 
 HERE = Allowlist.parse("127.0.0.0/8")

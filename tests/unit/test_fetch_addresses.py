@@ -4,9 +4,10 @@ from ipaddress import ip_address
 
 import pytest
 
-from clawsite.infra import environment, fetch_addresses
-from clawsite.infra.fetch_addresses import Allowlist, host_of, why_not_public
-from clawsite.infra.fetch_targets import FetchRefused, target_of
+from clawsite.infra.config import environment
+from clawsite.infra.fetch import addresses
+from clawsite.infra.fetch.addresses import Allowlist, host_of, why_not_public
+from clawsite.infra.fetch.targets import FetchRefused, target_of
 
 PUBLIC = [
     "1.1.1.1",
@@ -71,7 +72,7 @@ def test_every_other_kind_is_refused_by_its_name(address, kind):
 
 def test_the_check_of_ipv6_can_fail(monkeypatch):
     """Were all of IPv6 taken for public, the embedded addresses would pass: the table is what stops them."""
-    monkeypatch.setattr(fetch_addresses, "PUBLIC_V6", fetch_addresses.ipaddress.IPv6Network("::/0"))
+    monkeypatch.setattr(addresses, "PUBLIC_V6", addresses.ipaddress.IPv6Network("::/0"))
     assert why_not_public(ip_address("64:ff9b::7f00:1")) == ""
 
 

@@ -8,9 +8,9 @@ import zlib
 import pytest
 from aiohttp import web
 
-from clawsite.infra import fetch as client
-from clawsite.infra import fetch_body
-from clawsite.infra.fetch import Allowlist, Fetched, FetchFailed, FetchRefused, fetch
+from clawsite.infra.fetch import body as fetch_body
+from clawsite.infra.fetch import client
+from clawsite.infra.fetch.client import Allowlist, Fetched, FetchFailed, FetchRefused, fetch
 from tests.outside import drip, forever, raw_site, says, site, to
 
 NOWHERE = Allowlist()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.file_kinds import LONGEST_NAME, as_text, claimed_image, declared_type, file_name, image_type, size_words
+from sessions_app.sessions.file_types import LONGEST_NAME, as_text, claimed_image, declared_type, file_name, image_type, size_words
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawsite.gateway.frames import (
-    BadFrame,
-    choose_protocol,
-    encode_event,
-    encode_failure,
-    encode_success,
-    parse_request,
-)
+from clawsite.gateway.protocol.frames import BadFrame, choose_protocol, encode_event, encode_failure, encode_success, parse_request
 
 
 def test_a_request_is_read_with_everything_a_client_may_add():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.utils import translation
 
-from clawsite.web.gate_words import SHORT, reason_words
+from clawsite.web.approvals.gate_reasons import SHORT, reason_words
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [*sorted((ROOT / "tools_app/execution").glob("*.py")), ROOT / "tools_app/builtin/process.py"]

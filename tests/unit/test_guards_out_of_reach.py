@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.execution.terms import names
+from tools_app.exec.gate.types import names
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 CHANGES = names(
@@ -17,7 +17,7 @@ CHANGES = names(
     import_file approvals.resolve approvals.extend save_hook delete_hook rows.switch"""
 )
 # Pages, the admin, HTTP and the socket for people with a right of their own, and the command line of the host's owner.
-PLACES = ("clawsite/web/", "clawsite/api/", "clawsite/cli/", "clawsite/gateway/methods/approvals.py", "clawsite/accounts/")
+PLACES = ("clawsite/web/", "clawsite/api/", "clawsite/cli/", "clawsite/gateway/methods/approvals/requests.py", "clawsite/accounts/")
 SOURCES = ("agents", "clawsite", "sessions_app", "tools_app")
 
 
@@ -45,9 +45,9 @@ def test_only_what_has_a_person_behind_it_changes_a_guard():
             if found := changes_in(file.read_text()):
                 callers[path] = found
     assert {path: found for path, found in callers.items() if not is_for_people(path)} == {
-        "tools_app/execution/rules.py": {"save_rule"},  # let_ask, which asks for the right too
-        "tools_app/execution/rule_document.py": {"add_by_hand"},  # replace, which does so as well
-        "tools_app/policy_files.py": {"replace_policies"},  # import_file, for the command line
+        "tools_app/exec/rules.py": {"save_rule"},  # let_ask, which asks for the right too
+        "tools_app/approvals/rule_document.py": {"add_by_hand"},  # replace, which does so as well
+        "tools_app/policy_store/files.py": {"replace_policies"},  # import_file, for the command line
     }
     assert set().union(*callers.values()) == CHANGES, "a name that is never found guards nothing"
 
@@ -55,7 +55,7 @@ def test_only_what_has_a_person_behind_it_changes_a_guard():
 @pytest.mark.parametrize(
     "fault",
     [
-        "from tools_app.execution.rules import save_rule\nasync def run(args): await db.write(save_rule, rule, by=user)",
+        "from tools_app.exec.rules import save_rule\nasync def run(args): await db.write(save_rule, rule, by=user)",
         "async def run(args): approvals.resolve(args.id, by=user, decision='allow-once')",
         "def run(args): execution.approvals.resolve(args.id, by=user, decision='allow-once')",
         "def run(args): policies.save_policy(scope='agent', subject='main', profile='full')",

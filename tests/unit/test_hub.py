@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from clawsite.gateway.hub import KEPT_SECONDS, Hub
+from clawsite.gateway.delivery.hub import KEPT_SECONDS, Hub
 from tests.unit.gateway_fakes import MEMBER, OWNER, SESSION, STRANGER, Clock, FakeRows, Log, connection, frames, payloads
 
 
@@ -153,8 +153,8 @@ async def test_who_joins_in_mid_run_is_shown_the_whole_answer_so_far(world):
 
 
 async def test_a_session_that_was_forgotten_is_not_told_twice(world, monkeypatch):
-    monkeypatch.setattr("clawsite.gateway.hub.clock.now_ms", lambda: int(world.clock.now * 1000))
-    monkeypatch.setattr("clawsite.gateway.audience.clock.now_ms", lambda: int(world.clock.now * 1000))
+    monkeypatch.setattr("clawsite.gateway.delivery.hub.clock.now_ms", lambda: int(world.clock.now * 1000))
+    monkeypatch.setattr("clawsite.gateway.delivery.audience.clock.now_ms", lambda: int(world.clock.now * 1000))
     watcher = await world.watcher()
     first = world.log.run("first")
     for event in first:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawsite.infra import json_values
+from clawsite.infra import bounded_json
+from clawsite.infra.bounded_json import count_values, read_json
 from clawsite.infra.errors import InvalidRequest
-from clawsite.infra.json_values import count_values, read_json
 
 WORDS = st.text(st.sampled_from('a,[{]}"\\\n:é\u4e2d'), max_size=8)
 VALUES = st.recursive(
@@ -25,9 +25,9 @@ def test_what_could_not_be_written_again_is_not_taken(shape):
             text = shape.format(text)
         return text.encode()
 
-    assert orjson.dumps({"kept": [read_json(nested(json_values.DEEPEST - 1), 10_000)]})
+    assert orjson.dumps({"kept": [read_json(nested(bounded_json.DEEPEST - 1), 10_000)]})
     with pytest.raises(InvalidRequest, match="too deeply"):
-        read_json(nested(json_values.DEEPEST), 10_000)
+        read_json(nested(bounded_json.DEEPEST), 10_000)
 
 
 def size(value) -> int:
@@ -38,18 +38,18 @@ def size(value) -> int:
 
 @given(value=VALUES, step=st.integers(1, 20))
 def test_values_are_counted_as_they_are(value, step):
-    before, json_values.STEP = json_values.STEP, step
+    before, bounded_json.STEP = bounded_json.STEP, step
     try:
         body, count = orjson.dumps(value), 1 + size(value)
         assert count_values(body, count) == count
         assert count_values(body, count - 1) > count - 1
     finally:
-        json_values.STEP = before
+        bounded_json.STEP = before
 
 
 @pytest.mark.parametrize("body", [b"[" + b"0," * 100 + b"0]", b"[" * 101 + b"]" * 101, b'["' + b'"' * 500 + b'"]'])
 def test_more_than_is_taken_is_refused_before_it_is_made(body, monkeypatch):
-    monkeypatch.delattr(json_values, "orjson")
+    monkeypatch.delattr(bounded_json, "orjson")
     with pytest.raises(InvalidRequest, match="more than 100 values"):
         read_json(body, 100)
 

@@ -5,9 +5,9 @@ import gc
 import json
 import weakref
 
-from clawsite.gateway import limits
-from clawsite.gateway.frames import encode_event
-from clawsite.gateway.line import Line
+from clawsite.gateway.delivery.send_queue import Line
+from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.frames import encode_event
 
 
 class Socket:

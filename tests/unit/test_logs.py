@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from clawsite.infra import logs
-from clawsite.infra.redact import without_secrets
+from clawsite.infra.observability import logs
+from clawsite.infra.observability.redact import without_secrets
 
 
 @pytest.fixture

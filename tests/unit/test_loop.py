@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.events import AskEvent, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
+from agents.llm.base import FailureKind, ProviderError, TextDelta, Usage
+from agents.llm.events import AskEvent, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
+from agents.llm.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.loop import LONGEST_CALL_ID, NO_RESULT, converse, unanswered, well_formed, with_unique_ids
-from agents.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.providers.base import FailureKind, ProviderError, TextDelta, Usage
-from tools_app.definition import CallRef, ToolEnded, ToolStarted, text_result
+from tools_app.core.definition import CallRef, ToolEnded, ToolStarted, text_result
 
 HELLO = UserMessage("hello")
 

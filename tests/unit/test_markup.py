@@ -12,8 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clawsite.infra import markup, markup_code
-from clawsite.infra.markup import render
+from clawsite.infra.markdown import highlight
+from clawsite.infra.markdown import render as markup
+from clawsite.infra.markdown.render import render
 
 STATIC = Path(__file__).parents[2] / "static/css"
 ALLOWED = {
@@ -335,13 +336,13 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_importing_it_loads_no_library() -> None:
-    code = "import sys, clawsite.infra.markup; print([m for m in ('nh3', 'markdown_it', 'pygments') if m in sys.modules])"
+    code = "import sys, clawsite.infra.markdown.render; print([m for m in ('nh3', 'markdown_it', 'pygments') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", sorted(set(markup_code.LEXERS.values())))
+@pytest.mark.parametrize("name", sorted(set(highlight.LEXERS.values())))
 def test_every_language_in_the_list_is_known(name: str) -> None:
-    assert markup_code._lexer(name)
+    assert highlight._lexer(name)
 
 
 def test_every_class_has_a_colour_that_can_be_read() -> None:
@@ -353,7 +354,7 @@ def test_every_class_has_a_colour_that_can_be_read() -> None:
             lighter, darker = sorted((_luminance(shade), _luminance(behind)), reverse=True)
             assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (name, shade)
     uncoloured = {"o"}
-    assert set(re.findall(r"\.code \.(\w+)", code)) == markup_code.CLASSES - uncoloured
+    assert set(re.findall(r"\.code \.(\w+)", code)) == highlight.CLASSES - uncoloured
 
 
 def _luminance(colour: str) -> float:

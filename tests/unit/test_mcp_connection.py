@@ -14,9 +14,9 @@ from tests.mcp_servers.fixtures import Observed
 from tests.processes import PROJECT
 from tests.services import free_port
 from tests.unit.test_outside_text import inside
-from tools_app.definition import ImageBlock, ToolFailed
-from tools_app.mcp import connection
-from tools_app.mcp.listing import listing_of
+from tools_app.core.definition import ImageBlock, ToolFailed
+from tools_app.sources.mcp import connection
+from tools_app.sources.mcp.listing import listing_of
 
 
 @pytest.fixture(autouse=True)
@@ -246,7 +246,7 @@ async def test_a_flood_of_rubbish_ends_the_server(eventually, kind, why):
 
 
 async def test_a_flood_on_stderr_is_logged_in_part_and_does_no_harm(caplog):
-    caplog.set_level("INFO", logger="tools_app.mcp.stdio")
+    caplog.set_level("INFO", logger="tools_app.sources.mcp.stdio")
     async with Observed(made.rogue("stderr")) as it:
         assert await it.said("ping") == "pong"
     said = [record for record in caplog.records if "says: line" in record.getMessage()]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agents import notes
-from agents.memory_index import score_of, snippet_of, terms_for
-from agents.notes import OVERLAP_BYTES, PIECE_BYTES, list_notes, pieces_of, read_note
-from sessions_app.search_words import terms_of
-from tools_app.builtin.workspace import Workspace
+from agents.memory import notes
+from agents.memory.index import score_of, snippet_of, terms_for
+from agents.memory.notes import OVERLAP_BYTES, PIECE_BYTES, list_notes, pieces_of, read_note
+from clawsite.infra.fulltext.tokenizer import terms_of
+from tools_app.builtin.files.workspace import Workspace
 
 LONG_AGO = 1_700_000_000
 

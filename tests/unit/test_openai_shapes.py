@@ -2,12 +2,12 @@
 
 import pytest
 
-from clawsite.api.openai_agents import agent_of
-from clawsite.api.openai_chat_request import read_chat
-from clawsite.api.openai_errors import Refused, explain
-from clawsite.api.openai_happenings import Answered, CallOut, Ended, GoesOn, Said, Telling, Usage, Waits
-from clawsite.api.openai_responses_request import read_responses
-from clawsite.api.openai_wishes import LARGEST_SCHEMA, MOST_TOOLS
+from clawsite.api.openai.chat_request import read_chat
+from clawsite.api.openai.completion_request import LARGEST_SCHEMA, MOST_TOOLS
+from clawsite.api.openai.errors import Refused, explain
+from clawsite.api.openai.models import agent_of
+from clawsite.api.openai.responses_request import read_responses
+from clawsite.api.openai.run_updates import Answered, CallOut, Ended, GoesOn, Said, Telling, Usage, Waits
 
 
 def delta(text, message="m1", attempt=1):
@@ -63,7 +63,7 @@ def test_waiting_names_its_approval_and_ends_when_the_run_goes_on():
 
 
 def test_failures_have_the_status_that_tells_an_sdk_whether_to_try_again():
-    from clawsite.api.openai_errors import RunFailed
+    from clawsite.api.openai.errors import RunFailed
 
     assert told(phase("error", kind="rate_limit", error="slow down"))[-1].failure == ("rate_limit", "slow down")
     statuses = {

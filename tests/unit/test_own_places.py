@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from clawsite.infra.own_places import code_places, secret_places
-from tools_app.execution.plan import ExecPlan
-from tools_app.execution.planning import sandbox_of
+from clawsite.infra.protected_paths import code_places, secret_places
+from tools_app.exec.plan import ExecPlan
+from tools_app.exec.planning import sandbox_of
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import codecs
 
 import pytest
 
-from clawsite.infra.fetch import Fetched
-from tools_app.builtin.page_text import indented, kind_of, text_of
+from clawsite.infra.fetch.client import Fetched
+from tools_app.builtin.web.page_text import indented, kind_of, text_of
 
 
 def answer(body: bytes, content_type: str = "") -> Fetched:

@@ -6,11 +6,11 @@ from django.core.exceptions import ImproperlyConfigured
 from clawsite.infra.errors import InvalidRequest
 from tests.policy_strategies import PLUGINS
 from tests.unit.test_policy_properties import EVERY_TOOL, factory
-from tools_app import known_agents, policy_checks
 from tools_app.models import ToolPolicy
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.policy_checks import checked_rule, faults_of, normal_form, warnings_of
-from tools_app.registry import Registry
+from tools_app.policy_store import checks, known_agents
+from tools_app.policy_store.checks import checked_rule, faults_of, normal_form, warnings_of
+from tools_app.sources.registry import Registry
 
 NOTHING = PolicyRules(1)
 
@@ -29,7 +29,7 @@ def test_a_rule_for_an_agent_that_is_not_there_says_so():
 @pytest.fixture(autouse=True)
 def with_plugins(monkeypatch):
     """All tools of ours, and the plugins acme and weather."""
-    monkeypatch.setattr(policy_checks, "known_tools", lambda: EVERY_TOOL)
+    monkeypatch.setattr(checks, "known_tools", lambda: EVERY_TOOL)
     assert set(PLUGINS) < set(EVERY_TOOL.plugin_names)
 
 
@@ -131,7 +131,7 @@ def test_several_faults_are_told_at_once():
 
 
 def test_the_lengths_are_those_of_the_columns():
-    assert {name: ToolPolicy._meta.get_field(name).max_length for name in policy_checks.LONGEST} == policy_checks.LONGEST
+    assert {name: ToolPolicy._meta.get_field(name).max_length for name in checks.LONGEST} == checks.LONGEST
 
 
 @pytest.mark.parametrize(

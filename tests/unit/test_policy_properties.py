@@ -11,14 +11,14 @@ from tests import naive_policy
 from tests.policy_strategies import PLUGIN_NAMES, PLUGINS, TOOLS, queries, rows, rule_sets
 from tools_app import authorize
 from tools_app.authorize import authorize_tool_call
-from tools_app.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
+from tools_app.core.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
 from tools_app.policy import chain, expectations, layers, matcher
 from tools_app.policy.catalog import GROUP_OF, GROUPS, NATIVE_NAMES
 from tools_app.policy.chain import Verdict, evaluate
 from tools_app.policy.expectations import Expectation, broken
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.registry import Registry
+from tools_app.sources.registry import Registry
 from tools_app.toolset import build_toolset
 
 FULL = RuleRow("global", profile="full")

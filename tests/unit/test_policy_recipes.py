@@ -23,7 +23,7 @@ from tools_app.policy.expectations import broken
 from tools_app.policy.layers import LAYERS
 from tools_app.policy.query import PolicyQuery, Sender
 from tools_app.policy.rules import PolicyRules
-from tools_app.policy_files import read_file
+from tools_app.policy_store.files import read_file
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/policy.md").read_text()
 RECIPES = {

@@ -26,11 +26,11 @@ from tests.policy_cases import (
     saving,
     verdict_of,
 )
-from tools_app.definition import ToolArgs, ToolEnv, text_result, tool
+from tools_app.core.definition import ToolArgs, ToolEnv, text_result, tool
 from tools_app.policy.matcher import Opinion
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.registry import Registry
+from tools_app.sources.registry import Registry
 from tools_app.toolset import build_toolset
 
 # 2.2

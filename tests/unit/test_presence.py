@@ -2,8 +2,8 @@
 
 import pytest
 
-from clawsite.gateway.frames import Client
-from clawsite.gateway.presence import FORGOTTEN_SECONDS, Presence, Versions
+from clawsite.gateway.delivery.presence import FORGOTTEN_SECONDS, Presence, Versions
+from clawsite.gateway.protocol.frames import Client
 from tests.unit.gateway_fakes import Clock, connection
 
 

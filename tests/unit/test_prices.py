@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from agents.providers import prices
-from agents.providers.base import Usage
-from agents.providers.endpoints import DEFAULT_MODELS
-from agents.providers.prices import cost_microusd, facts_of
+from agents.llm import prices
+from agents.llm.base import Usage
+from agents.llm.endpoints import DEFAULT_MODELS
+from agents.llm.prices import cost_microusd, facts_of
 
 
 def test_cost_is_in_millionths_of_a_dollar() -> None:
@@ -58,7 +58,7 @@ def test_a_model_is_found_with_and_without_its_prefix() -> None:
 
 
 def test_litellm_is_not_imported_for_a_price() -> None:
-    code = "import sys; from agents.providers.prices import facts_of; assert facts_of('gpt-5'); print('litellm' in sys.modules)"
+    code = "import sys; from agents.llm.prices import facts_of; assert facts_of('gpt-5'); print('litellm' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
 

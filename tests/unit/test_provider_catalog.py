@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from agents.providers import catalog
-from agents.providers.base import Credentials, FailureKind, ProviderError
-from agents.providers.catalog import ProviderKind, available_models, default_model, resolve_model
-from agents.providers.demo import DemoProvider
-from agents.providers.scripted import ScriptedModel
+from agents.llm import catalog
+from agents.llm.base import Credentials, FailureKind, ProviderError
+from agents.llm.catalog import ProviderKind, available_models, default_model, resolve_model
+from agents.llm.providers.demo.provider import DemoProvider
+from agents.llm.providers.scripted import ScriptedModel
 
 KEYS = {"OPENAI_API_KEY": "k-openai", "OPENROUTER_API_KEY": "k-router", "ANTHROPIC_API_KEY": "k-anthropic"}
 

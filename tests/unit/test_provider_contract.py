@@ -10,8 +10,7 @@ from contextlib import aclosing
 
 import pytest
 
-from agents.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.providers.base import (
+from agents.llm.base import (
     CallDelta,
     Credentials,
     FailureKind,
@@ -25,8 +24,9 @@ from agents.providers.base import (
     Timeouts,
     ToolSpec,
 )
-from agents.providers.litellm_provider import LiteLLMProvider
-from agents.providers.openai_compat import OpenAICompatProvider
+from agents.llm.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.llm.providers.litellm_provider import LiteLLMProvider
+from agents.llm.providers.openai_compat import OpenAICompatProvider
 from tests import fake_llm
 
 KEY = "sk-test-0123456789abcdef"

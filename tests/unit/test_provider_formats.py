@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from agents.messages import ToolCallAsked
-from agents.providers.base import FailureKind, ProviderError
-from agents.providers.chat_format import Answer
-from agents.providers.failures import failure_in_stream, failure_of_status, shorten
-from agents.providers.responses_format import ResponsesAnswer
+from agents.llm.base import FailureKind, ProviderError
+from agents.llm.failures import failure_in_stream, failure_of_status, shorten
+from agents.llm.messages import ToolCallAsked
+from agents.llm.providers.chat_format import Answer
+from agents.llm.providers.responses_format import ResponsesAnswer
 
 
 def call_delta(arguments: Any = None, **fields: Any) -> dict[str, Any]:

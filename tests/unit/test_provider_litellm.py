@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from agents.providers.base import FailureKind
-from agents.providers.litellm_provider import _as_dict, failure_of
+from agents.llm.base import FailureKind
+from agents.llm.providers.litellm_provider import _as_dict, failure_of
 
 
 class ServiceTrouble(Exception):
@@ -57,6 +57,6 @@ def test_a_signature_hidden_in_a_call_id_is_cut_off() -> None:
 
 
 def test_importing_the_provider_does_not_import_litellm() -> None:
-    code = "import sys, agents.providers.litellm_provider, agents.providers.catalog; print('litellm' in sys.modules)"
+    code = "import sys, agents.llm.providers.litellm_provider, agents.llm.catalog; print('litellm' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

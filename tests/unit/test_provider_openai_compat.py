@@ -8,8 +8,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from agents.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.providers.base import (
+from agents.llm.base import (
     Credentials,
     FailureKind,
     Finished,
@@ -21,7 +20,8 @@ from agents.providers.base import (
     Timeouts,
     ToolSpec,
 )
-from agents.providers.openai_compat import OpenAICompatProvider
+from agents.llm.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
+from agents.llm.providers.openai_compat import OpenAICompatProvider
 from tests import fake_llm
 
 READ = ToolSpec("read", "Show a file.", {"type": "object", "properties": {}})

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.messages import UserMessage
-from agents.providers.base import Credentials, ModelRequest, ProviderError
-from agents.providers.raw_log import with_raw_log
-from agents.providers.scripted import ScriptedModel, fails, says
+from agents.llm.base import Credentials, ModelRequest, ProviderError
+from agents.llm.messages import UserMessage
+from agents.llm.providers.scripted import ScriptedModel, fails, says
+from agents.llm.raw_log import with_raw_log
 
 KEY = "sk-never-written-0123456789"
 REQUEST = ModelRequest(model="fake-1", messages=(UserMessage("the prompt"),), credentials=Credentials(KEY), run_id="run-7")

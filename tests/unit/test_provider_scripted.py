@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents.messages import UserMessage
-from agents.providers.base import Finished, ModelRequest, ProviderError, StreamEvent, TextDelta, ThinkingDelta
-from agents.providers.scripted import ScriptedModel, calls, fails, says, thinks
+from agents.llm.base import Finished, ModelRequest, ProviderError, StreamEvent, TextDelta, ThinkingDelta
+from agents.llm.messages import UserMessage
+from agents.llm.providers.scripted import ScriptedModel, calls, fails, says, thinks
 
 REQUEST = ModelRequest(model="m", messages=(UserMessage("hi"),))
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from clawsite.api.access import needs
-from clawsite.gateway import protocol_docs, registry
-from clawsite.gateway.events import EVENTS
-from clawsite.gateway.rates import Bucket
-from clawsite.gateway.registry import Nothing, method
-from clawsite.gateway.schema import protocol_schema
-from clawsite.gateway.scopes import Scope, grants
+from clawsite.api.http.permissions import needs
+from clawsite.gateway.protocol.events import EVENTS
+from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.gateway.server import docs, registry
+from clawsite.gateway.server.rate_limits import Bucket
+from clawsite.gateway.server.registry import Nothing, method
+from clawsite.gateway.server.schema import protocol_schema
 from tests.unit.gateway_fakes import Clock
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -71,7 +71,7 @@ def test_every_method_and_event_has_a_schema():
 
 def test_the_protocol_page_is_what_the_code_says():
     """`claw protocol-docs > docs/protocol.md` after changing a method."""
-    assert (PROJECT / "docs/protocol.md").read_text() == protocol_docs.render()
+    assert (PROJECT / "docs/protocol.md").read_text() == docs.render()
 
 
 def test_a_bucket_gives_a_burst_and_then_its_rate():

@@ -1,8 +1,8 @@
 """Catching up on one connection: rows first, live afterwards, nothing twice and nothing left out."""
 
-from clawsite.gateway.fanout import replay
-from clawsite.gateway.hub import Hub
-from clawsite.gateway.wire import SessionName
+from clawsite.gateway.delivery.hub import Hub
+from clawsite.gateway.delivery.hub_queries import replay
+from clawsite.gateway.protocol.event_frames import SessionName
 from tests.unit.gateway_fakes import SESSION, Clock, FakeRows, Log, connection, payloads
 
 NAME = SessionName("generation-1", "agent:main:main")

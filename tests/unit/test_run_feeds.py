@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from clawsite.gateway import run_feeds
-from clawsite.gateway.run_feeds import RunFeeds
+from clawsite.gateway.delivery import run_feed
+from clawsite.gateway.delivery.run_feed import RunFeeds
 
 COUNT = 40
 
@@ -22,11 +22,11 @@ def rows(monkeypatch):
     committed = {"seq": 1}
 
     async def read(fn, run, *args):
-        if fn is run_feeds._heads:
+        if fn is run_feed._heads:
             return [(7, committed["seq"])]
         return [event(seq) for seq in range(args[0] + 1, committed["seq"] + 1)][:5]  # a page has five
 
-    monkeypatch.setattr(run_feeds.db, "read", read)
+    monkeypatch.setattr(run_feed.db, "read", read)
     return committed
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clawsite.gateway.scopes import Scope, effective_scopes, grants, wanted_scopes
+from clawsite.gateway.protocol.scopes import Scope, effective_scopes, grants, wanted_scopes
 
 ALL = frozenset(scope.value for scope in Scope)
 CHAT = frozenset({"operator.read", "operator.write"})

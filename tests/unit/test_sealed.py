@@ -2,8 +2,8 @@
 
 import pytest
 
+from clawsite.infra.encryption import seal, unseal
 from clawsite.infra.errors import Unavailable
-from clawsite.infra.sealed import seal, unseal
 
 
 def test_a_sealed_secret_is_read_back_and_does_not_show(settings):

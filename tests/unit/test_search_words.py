@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sessions_app import search_words
-from sessions_app.search_words import Term, fold, found_at, holds, snippet, terms_of, title_words, words
+from clawsite.infra.fulltext import tokenizer
+from clawsite.infra.fulltext.tokenizer import Term, fold, found_at, holds, snippet, terms_of, title_words, words
 
 # Letters of many scripts, combining signs, signs that normalise to several characters, and all else.
 ODD = "aZéÉßİœ９Ｋｶﾞがか゛東京都한글ไทยहिन्दी½…㈱·_-'\"*() \n\u0301\u3099\u1100\u1161🦞"
@@ -73,7 +73,7 @@ def test_plain_text_has_the_same_words_as_beside_other_letters(text):
 @given(TEXTS, st.data())
 def test_every_piece_of_a_text_finds_it(text, data):
     start = data.draw(st.integers(0, len(text)))
-    tokens = [match[0] for match in search_words._TOKEN.finditer(fold(text))]
+    tokens = [match[0] for match in tokenizer._TOKEN.finditer(fold(text))]
     piece = " ".join(tokens[start : start + 3])
     if piece:
         assert found_by_index(text, piece)

@@ -17,6 +17,6 @@ def loaded_with(module: str) -> set[str]:
 
 
 def test_a_web_process_starts_without_what_its_first_requests_may_never_need():
-    seen = loaded_with("clawsite.asgi, clawsite.urls, clawsite.api.mount")
-    assert "clawsite.api.mount" in seen
+    seen = loaded_with("clawsite.asgi, clawsite.urls, clawsite.api.rest.mount")
+    assert "clawsite.api.rest.mount" in seen
     assert [name for name in LATER if name in seen] == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agents.streaming.tags import TagFilter
+from agents.llm.thinking_tags import TagFilter
 
 
 def filtered(*deltas: str) -> tuple[str, str]:

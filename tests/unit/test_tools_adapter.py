@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools_app import registry
-from tools_app.adapter.aliases import ALIASES, with_own_names
-from tools_app.adapter.keywords import TYPES
-from tools_app.adapter.profiles import adapt
-from tools_app.adapter.schema import normalise
+from tools_app.schemas.argument_aliases import ALIASES, with_own_names
+from tools_app.schemas.keywords import TYPES
+from tools_app.schemas.normalize import normalise
+from tools_app.schemas.provider_profiles import adapt
+from tools_app.sources import registry
 
 PROVIDERS = {"openai": "gpt-5", "anthropic": "claude-sonnet-5-5", "gemini": "gemini-3-pro", "ollama": "qwen"}
 

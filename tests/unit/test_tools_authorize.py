@@ -11,16 +11,16 @@ from django.core.exceptions import ImproperlyConfigured
 
 import tools_app
 from tools_app.authorize import AuthorizedCall, authorize_tool_call
-from tools_app.builtin.fs import make_edit, make_glob, make_read, make_write
-from tools_app.builtin.grep import make_grep
-from tools_app.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
-from tools_app.offer import OfferedNow
+from tools_app.builtin.files.grep import make_grep
+from tools_app.builtin.files.read_write import make_edit, make_glob, make_read, make_write
+from tools_app.core.definition import CallRef, ToolArgs, ToolEnv, text_result, tool
+from tools_app.execute import perform
 from tools_app.policy.chain import evaluate
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.registry import Registry
+from tools_app.sources.offered import OfferedNow
+from tools_app.sources.registry import Registry
 from tools_app.toolset import build_toolset
-from tools_app.wrappers import perform
 
 
 class NoArgs(ToolArgs):
@@ -218,4 +218,4 @@ def test_no_other_module_runs_a_tool():
             for node in ast.walk(ast.parse(source.read_text())):
                 if isinstance(node, ast.Attribute) and node.attr == "perform":
                     callers.add(str(source.relative_to(root)))
-    assert callers == {"tools_app/wrappers.py"}
+    assert callers == {"tools_app/execute.py"}

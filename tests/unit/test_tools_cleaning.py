@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawsite.infra.redact import MARK, host_secrets, redact, without_secrets
-from tools_app.cleaning import EDGE, MAX_IMAGE_BYTES, MAX_IMAGES, Limits, clean, tidy
-from tools_app.definition import ImageBlock, TextBlock, ToolResult, text_result
+from clawsite.infra.observability.redact import MARK, host_secrets, redact, without_secrets
+from tools_app.core.cleaning import EDGE, MAX_IMAGE_BYTES, MAX_IMAGES, Limits, clean, tidy
+from tools_app.core.definition import ImageBlock, TextBlock, ToolResult, text_result
 
 LIMIT = 1000
 LIMITS = Limits(LIMIT)

@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from tools_app.arguments import json_schema
-from tools_app.definition import Declined, ImageBlock, TextBlock, ToolArgs, ToolEnv, ToolResult, text_result, tool
+from tools_app.core.arguments import json_schema
+from tools_app.core.definition import Declined, ImageBlock, TextBlock, ToolArgs, ToolEnv, ToolResult, text_result, tool
 
 ENV = ToolEnv(None, "main", 1, "s", "agent:main:main")
 

@@ -6,11 +6,11 @@ import logging
 import pytest
 
 from tools_app.authorize import authorize_tool_call
-from tools_app.definition import CallRef, MayBeBlank, ToolArgs, ToolEnded, ToolEnv, ToolFailed, ToolStarted, text_result, tool
+from tools_app.core.definition import CallRef, MayBeBlank, ToolArgs, ToolEnded, ToolEnv, ToolFailed, ToolStarted, text_result, tool
 from tools_app.execute import MAX_TOGETHER, use_tools
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.registry import Registry
+from tools_app.sources.registry import Registry
 from tools_app.toolset import build_toolset
 
 RULES = PolicyRules(1, (RuleRow("global", profile="full"),))

@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 
 from tools_app.authorize import authorize_tool_call
-from tools_app.builtin import fs
-from tools_app.builtin.patterns import BadPattern, FilePattern, matches_file
-from tools_app.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.builtin.files import read_write
+from tools_app.builtin.files.patterns import BadPattern, FilePattern, matches_file
+from tools_app.core.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.execute import perform
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.registry import Registry
+from tools_app.sources.registry import Registry
 from tools_app.toolset import build_toolset
-from tools_app.wrappers import perform
 
 RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
-FILES = Registry.of([(factory, "") for factory in (fs.make_read, fs.make_write, fs.make_edit, fs.make_glob)])
+FILES = Registry.of(
+    [(factory, "") for factory in (read_write.make_read, read_write.make_write, read_write.make_edit, read_write.make_glob)]
+)
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ async def test_read_cuts_a_line_that_is_longer_than_an_answer(use, tmp_path):
 async def test_read_shows_an_empty_file_as_empty(use, tmp_path):
     (tmp_path / "empty").touch()
     assert await use("read", path="empty") == ToolResult(
-        (fs.text_result("").content), {"path": "empty", "lines": 1, "first": 1, "last": 1}
+        (read_write.text_result("").content), {"path": "empty", "lines": 1, "first": 1, "last": 1}
     )
 
 
@@ -156,7 +158,7 @@ async def test_glob_says_when_there_is_nothing_or_more(use, some_files):
 
 
 async def test_glob_stops_in_a_huge_tree_and_says_so(use, some_files, monkeypatch):
-    monkeypatch.setattr(fs, "MAX_WALKED", 3)
+    monkeypatch.setattr(read_write, "MAX_WALKED", 3)
     assert "there may be more" in (await use("glob", pattern="**/*")).text
 
 

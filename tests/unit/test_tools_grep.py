@@ -8,12 +8,12 @@ import pytest
 
 from tests.unit.test_tools_fs import RULES
 from tools_app.authorize import authorize_tool_call
-from tools_app.builtin import grep
-from tools_app.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.builtin.files import grep
+from tools_app.core.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.execute import perform
 from tools_app.policy.query import PolicyQuery
-from tools_app.registry import Registry
+from tools_app.sources.registry import Registry
 from tools_app.toolset import build_toolset
-from tools_app.wrappers import perform
 
 HOPELESS = r"^(a+)+$"  # doubles its time with every character of a line of a's that ends otherwise
 

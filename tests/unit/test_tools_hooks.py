@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tools_app import hooks
-from tools_app.hooks import Blocked, Changed, HookAnswer, HookCall, PluginHook, Unchanged, run_hooks
+from tools_app.core import plugin_hooks
+from tools_app.core.plugin_hooks import Blocked, Changed, HookAnswer, HookCall, PluginHook, Unchanged, run_hooks
 
 CALL = HookCall("write", {"path": "a", "content": "x"}, "main", "agent:main:main")
 
@@ -66,7 +66,7 @@ async def test_a_hook_that_does_not_answer_blocks(monkeypatch):
     async def never(call):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(hooks, "SECONDS", 0.02)
+    monkeypatch.setattr(plugin_hooks, "SECONDS", 0.02)
     assert await run_hooks(CALL, named(never)) == Blocked("p1", "its hook did not answer within 0.02 s")
     assert isinstance(await run_hooks(CALL, named(lambda call: time.sleep(0.2))), Blocked)
 

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools_app.authorize import authorize_tool_call
-from tools_app.builtin import patch
-from tools_app.builtin.patch_format import BadPatch, UpdateFile, apply_hunks, read_patch
-from tools_app.builtin.workspace import Workspace
-from tools_app.definition import Call, CallRef, ToolEnv, ToolFailed, ToolResult
+from tools_app.builtin.files import patch
+from tools_app.builtin.files.patch_format import BadPatch, UpdateFile, apply_hunks, read_patch
+from tools_app.builtin.files.workspace import Workspace
+from tools_app.core.definition import Call, CallRef, ToolEnv, ToolFailed, ToolResult
+from tools_app.execute import perform
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.registry import Registry
+from tools_app.sources.registry import Registry
 from tools_app.toolset import build_toolset
-from tools_app.wrappers import perform
 
 RULES = PolicyRules(1, (RuleRow("global", profile="coding"),))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.definition import ImageBlock, ToolFailed
-from tools_app.results import MAX_IMAGE_SIDE, image_result, image_result_from_bytes, json_result
+from tools_app.core.definition import ImageBlock, ToolFailed
+from tools_app.core.results import MAX_IMAGE_SIDE, image_result, image_result_from_bytes, json_result
 
 GIF = b"GIF89a" + (7).to_bytes(2, "little") + (5).to_bytes(2, "little") + b"\0\0\0"
 

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from aiohttp import web as http
 
-from clawsite.infra.fetch import Allowlist
+from clawsite.infra.fetch.client import Allowlist
 from tests.outside import forever, site
 from tests.unit.test_outside_text import inside
 from tests.unit.web_use import use_web
-from tools_app.builtin import kept, page, web
+from tools_app.builtin.web import cache, page, tools
 
 ARTICLE = """<!doctype html><html><head><title>How rivers  bend &amp; break</title><script>var evil = 1</script></head><body>
 <nav><a href="/a">Alpha</a> <a href="/b">Beta</a></nav>
@@ -25,7 +25,7 @@ def page_of(text: str, content_type: str = "text/html", **options) -> http.Respo
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    web._pages.clear()
+    tools._pages.clear()
 
 
 @pytest.fixture
@@ -159,15 +159,15 @@ async def test_a_page_is_fetched_once_in_a_quarter_of_an_hour(use):
 
 def test_what_is_kept_grows_old_and_makes_room(monkeypatch):
     clock = [0.0]
-    found = kept.Kept[str](now=lambda: clock[0])
+    found = cache.Kept[str](now=lambda: clock[0])
     found.put("a", "x")
-    clock[0] = kept.KEPT_S - 1
+    clock[0] = cache.KEPT_S - 1
     assert found.get("a") == "x"
-    clock[0] = kept.KEPT_S
+    clock[0] = cache.KEPT_S
     assert found.get("a") is None
-    for number in range(kept.MAX_KEPT + 1):
+    for number in range(cache.MAX_KEPT + 1):
         found.put(number, "x")
-    assert (found.get(0), found.get(1), found.get(kept.MAX_KEPT)) == (None, "x", "x")
+    assert (found.get(0), found.get(1), found.get(cache.MAX_KEPT)) == (None, "x", "x")
 
 
 async def test_a_page_that_would_take_for_ever_is_given_up(use, monkeypatch):

@@ -3,14 +3,14 @@
 import pytest
 from aiohttp import web as http
 
-from clawsite.infra.fetch import Allowlist
+from clawsite.infra.fetch.client import Allowlist
 from tests.outside import site
 from tests.unit.test_outside_text import inside
 from tests.unit.web_use import ENV, use_web
-from tools_app.builtin import web
-from tools_app.definition import Declined
-from tools_app.search import brave
-from tools_app.search import registry as engines
+from tools_app.builtin.web import tools
+from tools_app.core.definition import Declined
+from tools_app.web_search import brave
+from tools_app.web_search import registry as engines
 
 FOUND = [
     {"title": "One <b>two</b>", "url": "https://one.example/", "content": "About\n one &amp; two"},
@@ -25,7 +25,7 @@ FOUND = [
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    web._searches.clear()
+    tools._searches.clear()
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def searxng(settings):
 async def test_without_an_engine_there_is_no_search(settings):
     def why() -> str:
         with pytest.raises(Declined) as declined:
-            web.make_web_search.create(ENV)
+            tools.make_web_search.create(ENV)
         return str(declined.value)
 
     assert why() == "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
@@ -49,7 +49,7 @@ async def test_without_an_engine_there_is_no_search(settings):
     settings.SEARCH_PROVIDER = "altavista"
     assert why() == "CLAWSITE_SEARCH_PROVIDER names an unknown search engine: `altavista`"
     settings.SEARCH_PROVIDER = "brave"
-    assert web.make_web_search.create(ENV)
+    assert tools.make_web_search.create(ENV)
     settings.SEARCH_PROVIDER = ""
     assert engines.chosen().name == "brave"
     settings.SEARXNG_URL = "http://127.0.0.1:8888"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.builtin import tree, workspace
-from tools_app.builtin.workspace import Workspace
-from tools_app.definition import ToolFailed
+from tools_app.builtin.files import tree, workspace
+from tools_app.builtin.files.workspace import Workspace
+from tools_app.core.definition import ToolFailed
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from clawsite.infra import logs, tracing
+from clawsite.infra.observability import logs, tracing
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 HEADER = f"00-{TRACE}-{SPAN}-01"
@@ -66,7 +66,7 @@ def test_spans_are_made_only_where_they_are_asked_for(monkeypatch, environment):
 
 def test_an_endpoint_without_the_packages_is_told_in_the_log(monkeypatch, caplog):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setitem(__import__("sys").modules, "clawsite.infra.otel", None)
+    monkeypatch.setitem(__import__("sys").modules, "clawsite.infra.observability.otel", None)
     with tracing.running("web"):
         assert not tracing.is_on()
     assert "clawsite[otel]" in caplog.text

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from clawsite.infra.errors import InvalidRequest
 from clawsite.infra.text import storable
-from sessions_app import transcript_jsonl
-from sessions_app.transcript_jsonl import NOT_META, Entry, Header, entry_line, header_line, lines_of, plain_words, read_transcript
+from sessions_app.sessions import jsonl
+from sessions_app.sessions.jsonl import NOT_META, Entry, Header, entry_line, header_line, lines_of, plain_words, read_transcript
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 names = words.filter(lambda name: storable(name) not in NOT_META)
@@ -204,7 +204,7 @@ def test_an_endless_line_is_not_read_to_its_end():
 
 
 def test_the_number_of_lines_is_limited(monkeypatch):
-    monkeypatch.setattr(transcript_jsonl, "MOST_LINES", 3)
+    monkeypatch.setattr(jsonl, "MOST_LINES", 3)
     assert len(read(HEADER, FIRST, SECOND)[1]) == 2
     with pytest.raises(InvalidRequest, match="^line 4: a transcript has at most 3 lines"):
         read(HEADER, FIRST, SECOND, b"", b"")

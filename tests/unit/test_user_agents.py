@@ -2,7 +2,7 @@
 
 import pytest
 
-from clawsite.accounts.user_agents import browser_of, is_handheld, system_of
+from clawsite.accounts.sign_in.user_agents import browser_of, is_handheld, system_of
 
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 

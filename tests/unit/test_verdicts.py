@@ -6,10 +6,10 @@ from unittest.mock import patch
 
 import pytest
 
-from sessions_app.rule_words import ABOUT, NOT_OFFERED, PLAIN, WITH_NAME, decision_words, rule_words
+from sessions_app.labels.rules import ABOUT, NOT_OFFERED, PLAIN, WITH_NAME, decision_words, rule_words
 from sessions_app.verdicts import verdict_of
-from tools_app.offer import Offer
 from tools_app.policy.query import ToolFacts
+from tools_app.sources.offered import Offer
 
 PROJECT = Path(__file__).parents[2]
 
@@ -57,7 +57,7 @@ def test_every_reason_that_our_own_tools_give_can_be_translated():
 
 
 def test_the_list_of_reasons_has_all_that_are_written():
-    """Whoever adds a reason adds its words to sessions_app.rule_words."""
+    """Whoever adds a reason adds its words to sessions_app.labels.rules."""
     files = [*(PROJECT / "tools_app").rglob("*.py"), *(PROJECT / "agents").rglob("*.py")]
     raised = [match for file in files for match in re.findall(r'Declined\(f?"([^"{]+)', file.read_text())]
     assert raised

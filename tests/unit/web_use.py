@@ -4,17 +4,17 @@ import asyncio
 from typing import Any
 
 from tools_app.authorize import authorize_tool_call
-from tools_app.builtin import web
-from tools_app.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.builtin.web import tools
+from tools_app.core.definition import Call, CallRef, ToolEnv, ToolResult
+from tools_app.execute import perform
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy.rules import PolicyRules, RuleRow
-from tools_app.registry import Registry
+from tools_app.sources.registry import Registry
 from tools_app.toolset import build_toolset
-from tools_app.wrappers import perform
 
 ENV = ToolEnv(None, "main", 1, "s", "k")
 RULES = PolicyRules(1, (RuleRow("global", profile="full"),))
-TOOLS = Registry.of([(web.make_web_fetch, ""), (web.make_web_search, "")])
+TOOLS = Registry.of([(tools.make_web_fetch, ""), (tools.make_web_search, "")])
 
 
 async def use_web(name: str, **arguments: Any) -> ToolResult:

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Page, WebSocketRoute
 
-from clawsite.infra.markup import render
+from clawsite.infra.markdown.render import render
 
 KEY = "agent:main:main"
 Answer = Callable[[dict[str, Any]], dict[str, Any]]

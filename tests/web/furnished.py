@@ -16,12 +16,12 @@ from clawsite.accounts import tokens
 from clawsite.accounts.models import FailedSignIns, FirstAdminLink, KnownAddress, User
 from clawsite.gateway.models import Device, DeviceToken, Hook, HookDelivery, NodeInvocation, PairingRequest
 from clawsite.infra import clock
-from sessions_app import runs
 from sessions_app.models import Freeze, Outbox, Run
-from sessions_app.sessions import ensure_session
+from sessions_app.runs import lifecycle
+from sessions_app.sessions.service import ensure_session
 from tests.approvals import answered
-from tools_app import policies, policy_tests
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant, McpServer, Plugin
+from tools_app.policy_store import policies, policy_tests
 
 PATIENCE = 30_000  # ms
 SIZES: dict[str, Any] = {
@@ -104,7 +104,7 @@ def rows_of_everything(root: User) -> Iterator[None]:
     Outbox.objects.create(session=run.session, run=run, channel="mail", payload={"text": "hello"}, created_at=clock.now())
     User.objects.create(username="gone", is_active=False)
     tokens.issue_token(root, "laptop", ["operator.read"])
-    runs.accept_run(user=root, session=ensure_session(root, "agent:main:hanging"), run_id="hanging", prompt="[[hang]]")
+    lifecycle.accept_run(user=root, session=ensure_session(root, "agent:main:hanging"), run_id="hanging", prompt="[[hang]]")
     answered(root, root, run.session, run, 0)
     Freeze.objects.create(
         scope="agent", subject="demo", reason="it wrote too much", by=root, by_name="ada", at=clock.now(), lifted_at=clock.now()

@@ -5,8 +5,8 @@ from typing import Any
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from sessions_app import runs
 from sessions_app.models import Event, Run, Session, ToolCall
+from sessions_app.runs import lifecycle
 
 USAGE = {"input": 1200, "output": 85, "costMicroUsd": 4200}
 REFUSING = [
@@ -75,7 +75,7 @@ def wire_events(told: list[Told]) -> list[dict[str, Any]]:
 
 def record(user: User, session: Session, run_id: str = "k1", *, ended: bool = True, status: str = "completed") -> Run:
     """Store it."""
-    accepted = runs.accept_run(user=user, session=session, run_id=run_id, prompt="Compare the two notes")
+    accepted = lifecycle.accept_run(user=user, session=session, run_id=run_id, prompt="Compare the two notes")
     begin = clock.now() - timedelta(seconds=11)
     told = story(ended=ended)
     Event.objects.filter(run=accepted.pk).delete()

@@ -19,8 +19,9 @@ from django.urls import reverse
 from playwright.sync_api import Browser, FilePayload, Page, Route, WebSocketRoute, expect
 
 import clawsite.urls  # noqa: F401  # it registers the pages of the admin
-from clawsite.accounts import first_admin, tokens
+from clawsite.accounts import tokens
 from clawsite.accounts.models import User
+from clawsite.accounts.sign_in import first_admin
 from clawsite.gateway.models import Device, Hook, PairingRequest
 from clawsite.infra import clock
 from clawsite.web.preferences import PAPER
@@ -31,8 +32,8 @@ from tests.stack import Stack
 from tests.web import furnished
 from tests.web.axe import found, look
 from tests.web.furnished import SIZES, TALK, Fresh, fresh_browsers, open_all, open_chat, submit
-from tools_app import policies, policy_tests
 from tools_app.models import PolicyTest
+from tools_app.policy_store import policies, policy_tests
 
 SMALL = (Path(__file__).parent / "small_targets.js").read_text()
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from clawsite.accounts import first_admin, tokens
+from clawsite.accounts import tokens
 from clawsite.accounts.models import AccessToken, User
+from clawsite.accounts.sign_in import first_admin
 from tests.conftest import PASSWORD
 
 DESK = {"viewport": {"width": 1280, "height": 800}}

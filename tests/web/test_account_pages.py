@@ -9,8 +9,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from clawsite.accounts import browsers, tokens
+from clawsite.accounts import tokens
 from clawsite.accounts.models import AccessToken, BrowserSession, User
+from clawsite.accounts.sign_in import browsers
 from tests.conftest import PASSWORD
 
 pytestmark = pytest.mark.usefixtures("database")

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from sessions_app import runs
 from sessions_app.models import Run, Session, ToolCall
+from sessions_app.runs import lifecycle
 
 DESK = {"viewport": {"width": 1280, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
@@ -37,7 +37,7 @@ def work(root: User, session_of: Callable[..., Session]) -> Run:
     """A run and a tool call full of markup that somebody would like to see come alive."""
     session = session_of(root)
     Session.objects.filter(pk=session.pk).update(title=NASTY, origin={"words": NASTY})
-    accepted = runs.accept_run(user=root, session=session, run_id="k1", prompt=NASTY)
+    accepted = lifecycle.accept_run(user=root, session=session, run_id="k1", prompt=NASTY)
     ToolCall.objects.create(
         run_id=accepted.pk,
         session=session,

@@ -12,7 +12,7 @@ from sessions_app.models import Session
 from tests.approvals import asked
 from tests.web.fake_gateway import FakeGateway
 from tests.web.screen import sign_in, until
-from tools_app.execution import approvals
+from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
 pytestmark = pytest.mark.usefixtures("database", "patience")
@@ -102,12 +102,12 @@ def test_what_is_left_after_an_answer_is_not_new_and_what_came_meanwhile_is(
     counted(page, 3)
     told = len(notices(page))  # several that come at once are one
     assert told >= 1
-    approvals.resolve(questions[2].pk, by=cleo, decision="deny")
+    approval_requests.resolve(questions[2].pk, by=cleo, decision="deny")
     gateway.deliver({"type": "event", "event": "exec.approval.resolved", "payload": {"id": str(questions[2].pk)}})
     counted(page, 2)
     assert len(notices(page)) == told
     for question in questions[:2]:
-        approvals.resolve(question.pk, by=cleo, decision="deny")
+        approval_requests.resolve(question.pk, by=cleo, decision="deny")
     last = ask()
     counted(page, 1)
     until(page, lambda: len(notices(page)) == told + 1)

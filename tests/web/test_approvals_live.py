@@ -15,8 +15,8 @@ from clawsite.infra.models import AuditEntry
 from tests.policies import policy_restored
 from tests.stack import Stack
 from tests.web.screen import PATIENCE, send
-from tools_app import policies
 from tools_app.models import Approval, Command, ExecRule, Grant
+from tools_app.policy_store import policies
 
 pytestmark = pytest.mark.usefixtures("database", "the_demo_agent_has_exec", "no_rules_of_others")
 

@@ -16,9 +16,9 @@ import clawsite.urls  # noqa: F401  # it registers the pages of the admin
 from clawsite.accounts import tokens
 from clawsite.accounts.models import User
 from clawsite.gateway.models import Device, Hook, PairingRequest
-from clawsite.infra import clock
-from sessions_app import runs, sql
+from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
+from sessions_app.runs import lifecycle
 from tests.approvals import WHY, answered, asked
 from tests.web.fake_gateway import FakeGateway, Refused
 from tests.web.recordings import record, story, wire_events
@@ -240,7 +240,7 @@ def test_devices_programs_and_webhooks(page: Page, site: str, operator: User) ->
 def work(operator: User, session_of: Callable[..., Session]) -> list[Run]:
     """A run that is done, one that failed, one that waits, and somebody to do it."""
     Worker.objects.create(id="w1", pid=1, started_at=clock.now(), heartbeat_at=sql.db_now(), version="1.0")
-    runs.accept_run(user=operator, session=session_of(operator), run_id="queued", prompt="等一等")
+    lifecycle.accept_run(user=operator, session=session_of(operator), run_id="queued", prompt="等一等")
     return [record(operator, session_of(operator), "done"), record(operator, session_of(operator), "failed", status="error")]
 
 

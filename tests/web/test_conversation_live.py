@@ -12,8 +12,8 @@ from tests.policies import policy_restored
 from tests.processes import PROJECT
 from tests.stack import Stack
 from tests.web.screen import PATIENCE, OpenChat, answers, on_desk_and_phone, questions, send, until
-from tools_app import policies, source_changes
 from tools_app.models import McpServer
+from tools_app.policy_store import policies, source_changes
 
 RICH = "Some **bold** words.\n\n```py\nx = 1\n```\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\n<img src=x onerror=alert(1)> and $x^2$."
 

@@ -12,9 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from playwright.sync_api import Page, expect
 
 from clawsite.accounts.models import User
-from clawsite.infra import clock
-from sessions_app import freezes, runs, sql
+from clawsite.infra import clock, sql
 from sessions_app.models import Freeze, Run, Session, Worker
+from sessions_app.runs import freezes, lifecycle
 from tests.web.recordings import record
 from tests.web.screen import sign_in
 
@@ -41,7 +41,7 @@ def work(user: User, session_of: Callable[..., Session]) -> list[Run]:
     failed = record(user, session_of(user), "failed", status="error")
     going = record(user, session_of(user), "going", ended=False)
     Run.objects.filter(pk=going.pk).update(worker="w2", lease_until=sql.db_now() + 12)
-    runs.accept_run(user=user, session=session_of(user), run_id="queued", prompt="a private question")
+    lifecycle.accept_run(user=user, session=session_of(user), run_id="queued", prompt="a private question")
     for name, age in (("w1", 1), ("w2", 500)):
         Worker.objects.create(id=name, pid=1, started_at=clock.now(), heartbeat_at=sql.db_now() - age, version="1.0")
     return [done, failed, going]

@@ -7,8 +7,9 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from clawsite.accounts import first_admin, tokens
+from clawsite.accounts import tokens
 from clawsite.accounts.models import FailedSignIns, User
+from clawsite.accounts.sign_in import first_admin
 
 pytestmark = pytest.mark.usefixtures("database")
 

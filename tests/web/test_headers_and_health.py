@@ -7,8 +7,8 @@ from django.db import DatabaseError
 from django.test import Client
 
 from clawsite.accounts.models import User
+from clawsite.infra import sql
 from clawsite.web import health
-from sessions_app import sql
 from sessions_app.models import Worker
 
 pytestmark = pytest.mark.usefixtures("database")

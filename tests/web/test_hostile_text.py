@@ -25,9 +25,9 @@ from clawsite.accounts import tokens
 from clawsite.accounts.models import BrowserSession, FailedSignIns, KnownAddress, User
 from clawsite.gateway.models import Device, Hook, HookDelivery, NodeInvocation, PairingRequest
 from clawsite.infra import clock
-from sessions_app import runs
 from sessions_app.models import Attachment, Freeze, Outbox, Run, Session, ToolCall
-from sessions_app.sessions import ensure_session, inject_message
+from sessions_app.runs import lifecycle
+from sessions_app.sessions.service import ensure_session, inject_message
 from tests.stack import Stack
 from tests.web.furnished import PATIENCE, open_all, open_chat, patient
 from tests.web.hostile import AWAY, BAD, FAMILIES, STARTS_A_FENCE, STRINGS, Watch
@@ -253,7 +253,7 @@ def test_runs_account_and_dashboard(page: Page, watch: Watch, live: Stack, root:
 def rows(root: User) -> Iterator[None]:
     """Rows of tables that the other tests have not filled."""
     session = ensure_session(root, "agent:main:administered")
-    run = Run.objects.get(pk=runs.accept_run(user=root, session=session, run_id="administered", prompt=ALL).pk)
+    run = Run.objects.get(pk=lifecycle.accept_run(user=root, session=session, run_id="administered", prompt=ALL).pk)
     nasty = FAMILIES["raw html"][1]
     user_type = ContentType.objects.get_for_model(User)
     LogEntry.objects.create(

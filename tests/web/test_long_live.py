@@ -8,8 +8,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from sessions_app import journal
-from sessions_app.journal import NewEntry, Placed
+from sessions_app.events import journal
+from sessions_app.events.journal import NewEntry, Placed
 from sessions_app.models import Session
 from tests.services import free_port
 from tests.stack import Stack

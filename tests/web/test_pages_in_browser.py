@@ -4,9 +4,9 @@ import pytest
 from django.contrib.auth.models import Group
 from playwright.sync_api import Page, expect
 
-from clawsite.accounts import first_admin
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import AccessToken, User
+from clawsite.accounts.sign_in import first_admin
 
 PASSWORD = "correct horse battery"
 

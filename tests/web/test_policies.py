@@ -13,8 +13,8 @@ from sessions_app.models import Session
 from tests.policies import policy_restored, recorded
 from tests.web.fake_gateway import FakeGateway
 from tests.web.screen import open_page, sign_in, stored_message
-from tools_app import policies
-from tools_app.policy_tests import save_test
+from tools_app.policy_store import policies
+from tools_app.policy_store.policy_tests import save_test
 
 pytestmark = pytest.mark.usefixtures("database", "kept_policy")
 

@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 from clawsite.accounts.models import User
 from tests.policies import policy_restored
 from tests.web.screen import sign_in
-from tools_app import policies
 from tools_app.models import ToolPolicy
+from tools_app.policy_store import policies
 
 pytestmark = pytest.mark.usefixtures("database", "kept_policy")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from playwright.sync_api import Browser, Page, expect
 
 from clawsite.accounts.models import User
-from sessions_app import runs
 from sessions_app.models import Run
-from sessions_app.sessions import ensure_session
+from sessions_app.runs import lifecycle
+from sessions_app.sessions.service import ensure_session
 from tests.stack import Stack
 from tests.web.screen import OpenChat, on_desk_and_phone, send
 
@@ -18,7 +18,7 @@ PATIENCE = 40_000  # ms: a loaded machine starts a run late, and that is not wha
 
 def opened(page: Page, live: Stack, user: User, prompt: str) -> tuple[Page, Run]:
     session = ensure_session(user, "agent:main:recorded")
-    accepted = runs.accept_run(user=user, session=session, run_id="recorded", prompt=prompt)
+    accepted = lifecycle.accept_run(user=user, session=session, run_id="recorded", prompt=prompt)
     live.sign_in(page, user)
     page.goto(f"{live.url}/runs/{accepted.pk}/")
     return page, Run.objects.get(pk=accepted.pk)

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from clawsite.accounts.models import User
-from sessions_app.members import share
 from sessions_app.models import Session, SessionMember
+from sessions_app.sessions.members import share
 from tests.stack import Stack
 from tests.web.axe import look
 from tests.web.furnished import PATIENCE, patient

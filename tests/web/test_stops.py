@@ -10,9 +10,9 @@ from playwright.sync_api import Page, expect
 
 from agents.models import Agent
 from clawsite.accounts.models import User
-from sessions_app import freezes, runs
 from sessions_app.models import Freeze, Run, Session
-from sessions_app.sessions import ensure_session
+from sessions_app.runs import freezes, lifecycle
+from sessions_app.sessions.service import ensure_session
 from tests.stack import Stack
 from tests.web.screen import PATIENCE, answers, open_page, send
 
@@ -122,7 +122,7 @@ def test_an_agent_has_the_button_on_its_page_in_the_admin(operator: User) -> Non
 def test_a_run_has_the_button_for_operators_and_the_banner_for_all(
     operator: User, user: User, session_of: Callable[..., Session]
 ) -> None:
-    accepted = runs.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
+    accepted = lifecycle.accept_run(user=user, session=session_of(user), run_id="k1", prompt="hi")
     address = f"/runs/{accepted.pk}/"
     assert "Stop this run" in signed_in(operator).get(address).content.decode()
     signed_in(operator).post("/stops/stop/", {"scope": "run", "subject": str(accepted.pk), "reason": "in circles"})

@@ -1,6 +1,6 @@
 """The exec tool: says what a command would do, then carries out exactly that plan, shows what it prints, tells how it ended.
 
-It decides nothing: tools_app.execution.supervise does, between `plan` and the call. The process is started and kept by the
+It decides nothing: tools_app.approvals.supervise does, between `plan` and the call. The process is started and kept by the
 worker's CommandKeeper, so that one which goes on in the background outlives its run.
 """
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from clawsite.infra import clock, db
 from clawsite.infra.errors import ClawError
-from tools_app.definition import (
+from tools_app.core.definition import (
     BY_ITSELF,
     Call,
     CallRef,
@@ -23,12 +23,12 @@ from tools_app.definition import (
     text_result,
     tool,
 )
-from tools_app.execution import commands
-from tools_app.execution.command_keeper import Changed, CommandKeeper, Kept, NotOurs, keeper
-from tools_app.execution.output import Collected
-from tools_app.execution.plan import ExecPlan, Planned
-from tools_app.execution.planning import Wanted, make_plan, what_changed
-from tools_app.execution.values import Ended, Level
+from tools_app.exec.plan import ExecPlan, Planned
+from tools_app.exec.planning import Wanted, make_plan, what_changed
+from tools_app.exec.processes import commands
+from tools_app.exec.processes.keeper import Changed, CommandKeeper, Kept, NotOurs, keeper
+from tools_app.exec.processes.output import Collected
+from tools_app.exec.sandbox.types import Ended, Level
 from tools_app.models import Command
 
 UPDATE_SECONDS = 0.25

@@ -5,11 +5,11 @@ import asyncio
 from pydantic import Field
 
 from clawsite.infra import db
-from sessions_app.attachments import path_of
 from sessions_app.models import Attachment
-from tools_app.builtin.workspace import Workspace
-from tools_app.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
-from tools_app.results import image_result_from_bytes
+from sessions_app.sessions.attachments import path_of
+from tools_app.builtin.files.workspace import Workspace
+from tools_app.core.definition import Call, Declined, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
+from tools_app.core.results import image_result_from_bytes
 
 
 class ImageArgs(ToolArgs):

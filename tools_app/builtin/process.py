@@ -15,14 +15,14 @@ from django.db.models import QuerySet
 from pydantic import Field
 
 from clawsite.infra import clock, db
-from tools_app.definition import Call, CallRef, Declined, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
-from tools_app.execution import commands
-from tools_app.execution.commands import Kind, Status
-from tools_app.execution.gate import Analysis, Part, Reason
-from tools_app.execution.keys import UnknownKey, typed
-from tools_app.execution.plan import ExecPlan, Planned
+from tools_app.core.definition import Call, CallRef, Declined, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
+from tools_app.core.supervision import Supervision
+from tools_app.exec.gate.verdict import Analysis, Part, Reason
+from tools_app.exec.plan import ExecPlan, Planned
+from tools_app.exec.processes import commands
+from tools_app.exec.processes.commands import Kind, Status
+from tools_app.exec.processes.terminal_keys import UnknownKey, typed
 from tools_app.models import Command, CommandInput
-from tools_app.supervision import Supervision
 
 Action = Literal["list", "poll", "log", "write", "submit", "send-keys", "close", "eof", "kill", "clear", "remove"]
 TYPING = ("write", "submit", "send-keys")

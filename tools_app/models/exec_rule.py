@@ -1,4 +1,4 @@
-"""Exec rules as rows: what the installation, an agent or a session says about commands. tools_app.execution.rules merges them."""
+"""Exec rules as rows: what the installation, an agent or a session says about commands. tools_app.exec.rules merges them."""
 
 from django.conf import settings
 from django.contrib.auth.models import Group

@@ -1,4 +1,4 @@
-"""MCP servers that agents may use. tools_app.mcp.servers is the only writer."""
+"""MCP servers that agents may use. tools_app.sources.mcp.servers is the only writer."""
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models

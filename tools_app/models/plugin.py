@@ -1,4 +1,4 @@
-"""Plugins that are installed beside us. tools_app.plugins is the only writer, apart from the switch in the admin."""
+"""Plugins that are installed beside us. tools_app.sources.plugins is the only writer, apart from the switch in the admin."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _

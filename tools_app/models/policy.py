@@ -1,4 +1,4 @@
-"""The tool policy as rows, its tests, and every version it ever had. tools_app.policies is the only writer of them all."""
+"""The tool policy as rows, its tests, and every version it ever had. tools_app.policy_store.policies is the only writer of them all."""
 
 from django.conf import settings
 from django.db import models

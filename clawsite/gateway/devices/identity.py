@@ -9,7 +9,7 @@ import binascii
 from dataclasses import dataclass
 from hashlib import sha256
 
-from clawsite.gateway.frames import NEWEST
+from clawsite.gateway.protocol.frames import NEWEST
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64

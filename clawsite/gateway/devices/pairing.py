@@ -9,16 +9,17 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from clawsite.accounts import announce
+from clawsite.accounts import change_notices
 from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
 from clawsite.gateway.devices import tokens
-from clawsite.gateway.devices.arrivals import record_paired, take_facts, tell
+from clawsite.gateway.devices.connecting import record_paired, take_facts, tell
 from clawsite.gateway.devices.node_commands import allowed_by_default
 from clawsite.gateway.devices.tokens import about
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.gateway.models.device import MANAGES_ALL
-from clawsite.infra import acting, audit
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 
 
@@ -68,7 +69,7 @@ def approve(
         tokens.prepare(device, request.role, scopes, made_with=access_token)
     _decide(request, PairingRequest.Status.APPROVED, by, device)
     record_paired(device, acting.account(by), request.role, by="approval", request=str(request.pk))
-    announce.account_changed(device.owner_id)
+    change_notices.account_changed(device.owner_id)
     return request
 
 
@@ -105,7 +106,9 @@ def reject(request_id: str, *, by: User, role: str = "") -> PairingRequest:
     request = _open_request(request_id, by, role, PairingRequest.Status.REJECTED)
     if request.status == PairingRequest.Status.PENDING:
         _decide(request, PairingRequest.Status.REJECTED, by, None)
-        audit.record("device.rejected", actor=acting.account(by), subject=("device", request.fingerprint), request=str(request.pk))
+        audit_log.record(
+            "device.rejected", actor=acting.account(by), subject=("device", request.fingerprint), request=str(request.pk)
+        )
     return request
 
 
@@ -115,8 +118,8 @@ def remove(device: Device, *, by: User) -> None:
     now = timezone.now()
     if Device.objects.living().filter(pk=device.pk).update(revoked_at=now):
         DeviceToken.objects.filter(device=device, revoked_at__isnull=True).update(revoked_at=now)
-        audit.record("device.revoked", actor=acting.account(by), subject=about(device), owner=device.owner_id, name=str(device))
-        announce.account_changed(device.owner_id)
+        audit_log.record("device.revoked", actor=acting.account(by), subject=about(device), owner=device.owner_id, name=str(device))
+        change_notices.account_changed(device.owner_id)
 
 
 @transaction.atomic
@@ -127,8 +130,8 @@ def remove_node(device: Device, *, by: User) -> None:
     elif Device.objects.living().filter(pk=device.pk, is_node=True).update(is_node=False, allowed_commands=[]):
         DeviceToken.objects.filter(device=device, role="node", revoked_at__isnull=True).update(revoked_at=timezone.now())
         who = acting.account(by)
-        audit.record("device.revoked", actor=who, subject=about(device), owner=device.owner_id, name=str(device), role="node")
-        announce.account_changed(device.owner_id)
+        audit_log.record("device.revoked", actor=who, subject=about(device), owner=device.owner_id, name=str(device), role="node")
+        change_notices.account_changed(device.owner_id)
 
 
 @transaction.atomic
@@ -136,7 +139,7 @@ def rename(device: Device, name: str, *, by: User) -> None:
     """It keeps the name, whatever it calls itself."""
     device.display_name = name
     device.save(update_fields=["display_name"])
-    audit.record("device.renamed", actor=acting.account(by), subject=about(device), owner=device.owner_id, name=name)
+    audit_log.record("device.renamed", actor=acting.account(by), subject=about(device), owner=device.owner_id, name=name)
 
 
 def _open_request(request_id: str, by: User, role: str, wanted: str) -> PairingRequest:

@@ -3,9 +3,9 @@
 from collections import defaultdict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.device_events import PairRequested
-from clawsite.gateway.devices.facts import DeviceFacts, device_facts, request_facts
+from clawsite.gateway.devices.shapes import DeviceFacts, device_facts, request_facts
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
+from clawsite.gateway.protocol.device_events import PairRequested
 from clawsite.infra.errors import InvalidRequest, NotFound
 
 MOST = 500  # in one list

@@ -10,11 +10,12 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from clawsite.accounts import announce
+from clawsite.accounts import change_notices
 from clawsite.accounts.models import User
 from clawsite.accounts.tokens import USED_AT_MOST_EVERY
 from clawsite.gateway.models import Device, DeviceToken
-from clawsite.infra import acting, audit
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import InvalidRequest, NotFound
 
 BEGINS = "claw_dev_"  # an access token has hexadecimal digits in this place
@@ -46,7 +47,7 @@ def hand_out(token: DeviceToken) -> str | None:
     if not waiting.update(digest=_digest(secret), issued_at=timezone.now()):
         return None
     device = token.device
-    audit.record(
+    audit_log.record(
         "device_token.made",
         actor=acting.account(device.owner),
         subject=about(device),
@@ -70,7 +71,7 @@ def rotate(device: Device, role: str, scopes: frozenset[str] | None, *, by: User
     after = prepare(device, role, kept, made_with=access_token or before.made_with_id)
     if role == "operator":
         Device.objects.filter(pk=device.pk).update(scopes=sorted(kept))
-    audit.record(
+    audit_log.record(
         "device_token.rotated", actor=acting.account(by), subject=about(device), owner=device.owner_id, role=role, scopes=kept
     )
     return after
@@ -84,8 +85,8 @@ def revoke(device: Device, role: str, *, by: User) -> DeviceToken:
     token.save(update_fields=["revoked_at"])
     if role == "operator":
         Device.objects.filter(pk=device.pk).update(scopes=[], asked_scopes=[])
-    audit.record("device_token.revoked", actor=acting.account(by), subject=about(device), owner=device.owner_id, role=role)
-    announce.account_changed(device.owner_id)
+    audit_log.record("device_token.revoked", actor=acting.account(by), subject=about(device), owner=device.owner_id, role=role)
+    change_notices.account_changed(device.owner_id)
     return token
 
 

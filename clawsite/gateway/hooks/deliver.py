@@ -19,14 +19,15 @@ from clawsite.gateway.hooks.signatures import PLAIN, BadSignature, verify
 from clawsite.gateway.hooks.templates import Facts
 from clawsite.gateway.hooks.wishes import RunWish, WakeWish, wish_of
 from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
-from clawsite.infra import audit, clock
+from clawsite.infra import clock
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.bounded_json import read_json
 from clawsite.infra.errors import ClawError, Conflict, InvalidRequest, NotFound, Unavailable
-from clawsite.infra.json_values import read_json
 from clawsite.infra.text import storable
 from clawsite.routing.inbound import open_session
 from clawsite.routing.wake import Mode, main_session, wake
-from sessions_app import lanes
-from sessions_app.runs import accept_run
+from sessions_app.runs import lanes
+from sessions_app.runs.lifecycle import accept_run
 
 TOKEN_HEADERS = ("x-openclaw-token", "x-clawsite-token")
 SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", *TOKEN_HEADERS}
@@ -137,7 +138,7 @@ def take(hook: Hook, came: Came, signed: str | None, wish: RunWish | WakeWish) -
     taken = _run(hook, row, wish) if isinstance(wish, RunWish) else _woken(hook, wish)
     row.run_id = taken.run
     row.save(update_fields=["run", "name", "wake_mode", "report_due"])
-    audit.record(
+    audit_log.record(
         "hook.accepted",
         actor=log.actor(hook),
         subject=("hook", hook.pk),

@@ -14,8 +14,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from clawsite.gateway.models import Hook, HookDelivery
-from clawsite.infra import audit, clock
-from clawsite.infra.acting import Actor
+from clawsite.infra import clock
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit.actor import Actor
 from clawsite.infra.errors import TooManyAttempts
 from clawsite.infra.text import storable
 
@@ -95,7 +96,7 @@ def refused(hook: Hook, came: Came, *, status: int, words: str) -> None:
     row.save(force_insert=True)
     if hook.pk is None:
         return
-    audit.record(
+    audit_log.record(
         "hook.refused",
         actor=actor(hook),
         subject=("hook", hook.pk),

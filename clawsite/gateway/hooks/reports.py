@@ -11,8 +11,9 @@ from clawsite.gateway.models import Hook, HookDelivery
 from clawsite.infra import db
 from clawsite.infra.errors import NotFound
 from clawsite.routing.wake import NOW, Mode, main_session, tell_now, wake
-from sessions_app import selectors, system_events
 from sessions_app.models import Run
+from sessions_app.runs import system_events
+from sessions_app.sessions import selectors
 
 MOST_AT_ONCE = 50
 LONGEST_SUMMARY = 2_000  # characters of the answer; the run has all of it

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.model_choice import choose_model
+from agents.prepare.model_choice import choose_model
 from agents.selectors import find_agent
 from clawsite.accounts.groups import WRITE, scopes_of
 from clawsite.accounts.models import User
@@ -22,9 +22,10 @@ from clawsite.accounts.tokens import service_user
 from clawsite.gateway.hooks.templates import LONGEST_TEMPLATE, TemplateError, check
 from clawsite.gateway.models import Hook, HookDelivery, SpentSignature
 from clawsite.gateway.models.hook import GENERAL
-from clawsite.infra import acting, audit
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.encryption import seal, unseal
 from clawsite.infra.errors import ClawError, Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
-from clawsite.infra.sealed import seal, unseal
 from clawsite.routing.directives import thinking_level
 
 ACCOUNT = "hooks"  # the service account that webhooks have where no other is chosen
@@ -179,7 +180,7 @@ def _may(by: User, right: str) -> None:
 
 
 def record(hook: Hook, by: User, change: str, **details: Any) -> None:
-    audit.record(
+    audit_log.record(
         "hook.changed",
         actor=acting.account(by),
         subject=("hook", hook.pk),

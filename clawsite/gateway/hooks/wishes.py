@@ -1,6 +1,6 @@
 """What a delivery asks for, in the webhook's own terms: a run with this prompt, or words for the main session. No writing here.
 
-All that came from outside reaches a model inside the envelope of tools_app.outside_text, whose marks no sender can write, unless
+All that came from outside reaches a model inside the envelope of tools_app.core.untrusted_text, whose marks no sender can write, unless
 an operator has said that this webhook's senders are to be believed. The operator's own instructions stand outside of it.
 """
 
@@ -14,18 +14,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from agents.model_choice import choose_model
-from clawsite.gateway.frames import complaint
+from agents.prepare.model_choice import choose_model
 from clawsite.gateway.hooks.templates import WHOLE, Facts, cut, render
 from clawsite.gateway.models import Hook
 from clawsite.gateway.models.hook import AGENT, WAKE
+from clawsite.gateway.protocol.frames import complaint
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.directives import thinking_level
 from clawsite.routing.wake import NOW, Mode
 from sessions_app.keys import parse_key
 from sessions_app.origin import HOOK
-from tools_app.hidden_letters import visible
-from tools_app.outside_text import enveloped
+from tools_app.core.hidden_characters import visible
+from tools_app.core.untrusted_text import enveloped
 from tools_app.policy.catalog import WEBHOOK
 
 MOST_WAIT_SECONDS = 120.0  # for the end of a run, while the sender's connection is open

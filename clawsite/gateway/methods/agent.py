@@ -8,21 +8,22 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import Id, IdempotencyKey, ToSession, is_still, order_of_session
-from clawsite.gateway.errors import Answered
-from clawsite.gateway.limited import Limited
-from clawsite.gateway.registry import Call, Followed, Params, method
-from clawsite.gateway.run_waits import end_of_run
-from clawsite.gateway.scopes import Scope
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.delivery.run_waits import end_of_run
+from clawsite.gateway.protocol.errors import Answered
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Followed, Params, method
+from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, is_still, order_of_session
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from clawsite.routing.files import GivenFile
+from clawsite.routing.attachments import GivenFile
 from clawsite.routing.inbound import CommandAsked, Inbound, StopAsked, find_or_none, receive
-from sessions_app import lanes, selectors
-from sessions_app.attachments import MOST_PER_MESSAGE
 from sessions_app.models import Run
-from sessions_app.runs import Accepted
-from sessions_app.selectors import RunState
+from sessions_app.runs import lanes
+from sessions_app.runs.lifecycle import Accepted
+from sessions_app.sessions import selectors
+from sessions_app.sessions.attachments import MOST_PER_MESSAGE
+from sessions_app.sessions.selectors import RunState
 
 
 class AttachmentParams(BaseModel):

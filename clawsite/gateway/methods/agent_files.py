@@ -13,16 +13,16 @@ from typing import Literal, NotRequired, get_args
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from agents.context.workspace import place_of, workspace_of
 from agents.selectors import find_agent
-from agents.workspace import place_of, workspace_of
-from clawsite.gateway.addressing import Id
-from clawsite.gateway.limited import Limited
-from clawsite.gateway.registry import Call, Params, method
-from clawsite.gateway.scopes import Scope, grants
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import Id
 from clawsite.infra import db
 from clawsite.infra.errors import Forbidden, InvalidRequest
-from tools_app.builtin.workspace import Workspace
-from tools_app.definition import ToolFailed
+from tools_app.builtin.files.workspace import Workspace
+from tools_app.core.definition import ToolFailed
 
 Name = Literal[
     "AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md", "memory.md"

@@ -7,9 +7,9 @@ from typing_extensions import TypedDict
 
 from agents.models import Agent
 from agents.selectors import find_agent, list_agents, model_of
-from clawsite.gateway.addressing import Id, Key, address_of
-from clawsite.gateway.registry import Call, Nothing, Params, method
-from clawsite.gateway.scopes import Scope
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Nothing, Params, method
+from clawsite.gateway.server.session_address import Id, Key, address_of
 from clawsite.infra import db
 from clawsite.routing.inbound import find_or_none
 from sessions_app.keys import DEFAULT_AGENT, parse_key

@@ -8,19 +8,19 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.accounts import announce
+from clawsite.accounts import change_notices
 from clawsite.accounts.models import User
-from clawsite.gateway.addressing import Id
-from clawsite.gateway.confirmation import need_recent_password
-from clawsite.gateway.device_events import PairRequested
+from clawsite.gateway.auth.limited_tokens import Limited
 from clawsite.gateway.devices import pairing, tokens
-from clawsite.gateway.devices.facts import DeviceFacts, device_facts
 from clawsite.gateway.devices.selectors import find_device, living_tokens, paired_devices, pending_requests
-from clawsite.gateway.frames import Command
-from clawsite.gateway.limited import Limited
+from clawsite.gateway.devices.shapes import DeviceFacts, device_facts
+from clawsite.gateway.methods.recent_password import need_recent_password
 from clawsite.gateway.models import DeviceToken
-from clawsite.gateway.registry import Call, Followed, Nothing, Params, method
-from clawsite.gateway.scopes import Scope
+from clawsite.gateway.protocol.device_events import PairRequested
+from clawsite.gateway.protocol.frames import Command
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Followed, Nothing, Params, method
+from clawsite.gateway.server.session_address import Id
 from clawsite.infra import clock, db
 from clawsite.infra.errors import NotFound
 
@@ -190,7 +190,7 @@ async def token_rotate(call: Call, params: RotateParams) -> Followed[RotateAnswe
     answer, owner = await db.write(_rotate, call, params, alone=True)
 
     async def close_the_others() -> None:
-        await db.write(announce.account_changed, owner)
+        await db.write(change_notices.account_changed, owner)
 
     return Followed(answer, close_the_others)
 

@@ -6,14 +6,15 @@ from django.db.models import Count
 from typing_extensions import TypedDict
 
 from agents.selectors import list_agents
-from clawsite.gateway.defaults import default_model
-from clawsite.gateway.events import Health
-from clawsite.gateway.presence import listed
-from clawsite.gateway.registry import Call, Nothing, Params, method
-from clawsite.gateway.scopes import Scope
+from clawsite.gateway.delivery.presence import listed
+from clawsite.gateway.methods.defaults import default_model
+from clawsite.gateway.protocol.events import Health
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Nothing, Params, method
 from clawsite.infra import clock, db
-from sessions_app import selectors, system_events
 from sessions_app.keys import DEFAULT_AGENT
+from sessions_app.runs import system_events
+from sessions_app.sessions import selectors
 
 RECENT = 10
 MOST_QUEUED = 20

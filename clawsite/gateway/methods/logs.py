@@ -7,12 +7,12 @@ from django.conf import settings
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway import limits
-from clawsite.gateway.addressing import Cursor
-from clawsite.gateway.registry import Call, Params, method
-from clawsite.gateway.scopes import Scope
-from clawsite.infra import log_files
+from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import Cursor
 from clawsite.infra.errors import Forbidden, NotFound
+from clawsite.infra.observability import log_files
 
 
 class TailParams(Params):

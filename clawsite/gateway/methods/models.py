@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from agents.model_choice import offered_models
-from clawsite.gateway.addressing import Id, Key
-from clawsite.gateway.registry import Call, Params, method
-from clawsite.gateway.scopes import Scope
+from agents.prepare.model_choice import offered_models
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import Id, Key
 from clawsite.infra import clock, db
 
 

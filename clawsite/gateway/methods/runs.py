@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import Cursor, IdempotencyKey, ToSession, found
-from clawsite.gateway.registry import Call, Params, method
-from clawsite.gateway.scopes import Scope, grants
-from clawsite.gateway.session_events import Verdict
+from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.gateway.protocol.session_events import Verdict
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import Cursor, IdempotencyKey, ToSession, found
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
-from sessions_app import run_reports
 from sessions_app.models import Run
-from sessions_app.run_reports import Look
+from sessions_app.reports import runs as run_reports
+from sessions_app.reports.runs import Look
 
 Status = Literal["accepted", "running", "waiting", "completed", "error", "aborted"]
 Number = Annotated[int, Field(ge=1, le=2**53)]

@@ -6,21 +6,21 @@ from uuid import uuid4
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from agents.effective import Effective, effective_tools
+from agents.prepare.effective_tools import Effective, effective_tools
 from agents.selectors import find_agent
-from clawsite.gateway.addressing import Id, IdempotencyKey, ToSession, found
-from clawsite.gateway.invocations import USUAL_PATIENCE, Patience, carry_out
-from clawsite.gateway.limited import Limited
-from clawsite.gateway.registry import Call, Params, method
-from clawsite.gateway.scopes import Scope
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import Id, IdempotencyKey, ToSession, found
+from clawsite.gateway.server.tool_invocation import USUAL_PATIENCE, Patience, carry_out
 from clawsite.infra import db
-from clawsite.routing.invocation import Invocation
+from clawsite.routing.tool_invocation import Invocation
 from sessions_app.keys import DEFAULT_AGENT
 from tools_app.policy.catalog import DEFAULT_PROFILE, OPENCLAW, PROFILES
 from tools_app.policy.matcher import ready
 from tools_app.policy.query import ToolFacts
-from tools_app.registry import Registered, Registry
-from tools_app.sources import known_tools
+from tools_app.sources.registry import Registered, Registry
+from tools_app.sources.tools import known_tools
 
 ToolName = Annotated[str, Field(min_length=1, max_length=128)]
 Source = Literal["core", "plugin"]

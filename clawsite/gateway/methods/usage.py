@@ -13,16 +13,17 @@ from django.db.models import Min, QuerySet
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from agents.model_choice import offered_models
-from clawsite.gateway.addressing import ByKey, Id, found
-from clawsite.gateway.registry import Call, Nothing, Params, method
-from clawsite.gateway.scopes import Scope, grants
-from clawsite.gateway.usage_view import Totals, session_row, told, totals_of
+from agents.prepare.model_choice import offered_models
+from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.gateway.protocol.usage import Totals, session_row, told, totals_of
+from clawsite.gateway.server.registry import Call, Nothing, Params, method
+from clawsite.gateway.server.session_address import ByKey, Id, found
 from clawsite.infra import clock, db
 from clawsite.infra.errors import Forbidden, InvalidRequest
-from sessions_app import operation_reports, usage_reports
 from sessions_app.models import Run, Session
-from sessions_app.operation_reports import Usage, accepted_within, usage_of
+from sessions_app.reports import operations as operation_reports
+from sessions_app.reports import usage as usage_reports
+from sessions_app.reports.operations import Usage, accepted_within, usage_of
 
 Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365}

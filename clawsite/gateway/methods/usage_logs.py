@@ -3,11 +3,11 @@
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from clawsite.gateway.addressing import ByKey, found
-from clawsite.gateway.registry import Call, method
-from clawsite.gateway.scopes import Scope
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, method
+from clawsite.gateway.server.session_address import ByKey, found
 from clawsite.infra import db
-from sessions_app.usage_log import LogEntry, usage_log
+from sessions_app.reports.usage import LogEntry, usage_log
 
 
 class LogParams(ByKey):

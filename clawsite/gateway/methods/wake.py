@@ -6,10 +6,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.addressing import Id, Key, address_of, order_of_session
-from clawsite.gateway.limited import Limited
-from clawsite.gateway.registry import Call, Params, method
-from clawsite.gateway.scopes import Scope
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import Id, Key, address_of, order_of_session
 from clawsite.infra import db
 from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import Address, find_or_none, open_session

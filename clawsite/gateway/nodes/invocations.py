@@ -13,8 +13,10 @@ from django.utils import timezone
 from clawsite.accounts.models import User
 from clawsite.gateway.devices.tokens import about
 from clawsite.gateway.models import Device, NodeInvocation
-from clawsite.infra import acting, audit, bus
-from clawsite.infra.acting import Actor
+from clawsite.infra import bus
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit.actor import Actor
 from clawsite.infra.errors import Conflict, InvalidRequest
 
 Status = NodeInvocation.Status
@@ -79,7 +81,7 @@ def begin(user: User, device: Device, asked: Asked) -> NodeInvocation:
     if not created:
         find(user, device, asked)
         return invocation
-    audit.record(
+    audit_log.record(
         "node.invoked",
         actor=acting.account(user),
         subject=about(device),
@@ -131,7 +133,7 @@ def end(
         return False
     invocation = NodeInvocation.objects.select_related("device").get(pk=pk)
     outcome = {"outcome": to.value, **({"code": code[:64]} if code else {})}
-    audit.record(
+    audit_log.record(
         "node.ended",
         actor=actor,
         subject=about(invocation.device),

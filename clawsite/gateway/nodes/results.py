@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from typing_extensions import TypedDict
 
-from clawsite.gateway import limits
+from clawsite.gateway.protocol import limits
 
 MOST = limits.REPLY_BYTES - (4 << 10)  # the rest of the answer are short names
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"

@@ -2,7 +2,7 @@
 
 from django import template
 
-from clawsite.infra.admin_display import pretty_json
+from clawsite.infra.admin.display import pretty_json
 
 register = template.Library()
 register.filter("pretty_json", pretty_json)

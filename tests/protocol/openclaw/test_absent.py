@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from clawsite.gateway import registry
+from clawsite.gateway.server import registry
 from tests.protocol.openclaw.test_schema import published
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openclaw-clients.md"

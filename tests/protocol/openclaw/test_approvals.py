@@ -7,7 +7,8 @@ import pytest
 from clawsite.infra import clock, db
 from tests.approvals import asked
 from tests.protocol.openclaw.test_schema import faults
-from tools_app.execution import approvals, grants, outside
+from tools_app.approvals import external, grants
+from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
 KEY = "agent:main:main"
@@ -33,9 +34,9 @@ async def end(how: str, question: Approval, approver: Any) -> Any:
     if decision:
         return await approver.call("approval.resolve", {"id": str(question.pk), "kind": "exec", "decision": decision, **more})
     if how == "void":
-        await db.write(approvals.void_of_run, question.run_id, "stopped", alone=True)
+        await db.write(approval_requests.void_of_run, question.run_id, "stopped", alone=True)
     else:
-        await db.write(approvals.settle, question, Approval.Status.EXPIRED, "", by=None, alone=True)
+        await db.write(approval_requests.settle, question, Approval.Status.EXPIRED, "", by=None, alone=True)
     return None
 
 
@@ -48,7 +49,7 @@ async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, soc
     back = await ada.call("sessions.messages.subscribe", {"key": KEY, "includeApprovals": True})
     found = list(faults("SessionApprovalReplay", back["approvalReplay"]))
     assert len(back["approvalReplay"]["approvals"]) == 1
-    await db.write(approvals.extend, question.pk, by=people["ben"], alone=True)
+    await db.write(approval_requests.extend, question.pk, by=people["ben"], alone=True)
     found += faults("PendingSessionApprovalEvent", await ada.event("session.approval", phase="pending"))
     found += faults("ApprovalGetResult", await ben.call("approval.get", {"id": str(question.pk)}))
     answer = await end(how, question, ben)
@@ -63,7 +64,7 @@ async def test_a_question_is_told_from_its_beginning_to_its_end(how, people, soc
 
 
 async def test_a_question_from_outside_is_told_too(people, sockets, token_of):
-    question = await db.write(outside.ask, by=people["ada"], name="x", command="make", cwd="", agent="", seconds=600, alone=True)
+    question = await db.write(external.ask, by=people["ada"], name="x", command="make", cwd="", agent="", seconds=600, alone=True)
     ben = await sockets.connect(token_of(people["ben"]))
     found = list(faults("ApprovalGetResult", await ben.call("approval.get", {"id": str(question.pk)})))
     await end("denied", question, ben)

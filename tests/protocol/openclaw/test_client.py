@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clawsite.gateway import runtime
+from clawsite.gateway.server import runtime
 from tests.protocol.openclaw.packages import modules, node
 
 PATIENCE = 60.0  # node takes a second to start, more on a busy machine

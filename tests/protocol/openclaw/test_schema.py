@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from agents.models import Agent
-from clawsite.gateway import registry, runtime
+from clawsite.gateway.server import registry, runtime
 from sessions_app.models import Run
 from tests.devices import TestDevice
 from tests.protocol.openclaw.packages import published

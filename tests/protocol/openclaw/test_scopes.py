@@ -4,7 +4,7 @@ Its clients ask for the published scope of what they call, and for nothing else.
 the account may do, so that a method that needs less here is not refused to them.
 """
 
-from clawsite.gateway import protocol_intro, registry
+from clawsite.gateway.server import docs_intro, registry
 from tests.protocol.openclaw.packages import published
 
 READ, WRITE, APPROVALS, ADMIN = "operator.read", "operator.write", "operator.approvals", "operator.admin"
@@ -43,6 +43,6 @@ def test_every_scope_is_openclaws_or_is_named_with_a_reason():
 
 def test_where_a_method_needs_less_than_with_openclaw_the_protocol_page_says_so():
     less = [name for name, theirs in shared().items() if theirs == "operator.admin" and name in OTHERS]
-    differences = protocol_intro.INTRODUCTION.split("## Differences from OpenClaw")[1]
+    differences = docs_intro.INTRODUCTION.split("## Differences from OpenClaw")[1]
     assert less
     assert [name for name in less if f"`{name}`" not in differences] == []

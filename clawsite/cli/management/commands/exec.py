@@ -1,4 +1,4 @@
-from clawsite.cli import exec as module
 from clawsite.cli.command import django_command
+from clawsite.cli.commands import exec as module
 
 Command = django_command(module)

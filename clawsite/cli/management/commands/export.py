@@ -1,4 +1,4 @@
-from clawsite.cli import export
 from clawsite.cli.command import django_command
+from clawsite.cli.commands import export
 
 Command = django_command(export)

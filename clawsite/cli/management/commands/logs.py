@@ -1,4 +1,4 @@
-from clawsite.cli import logs
 from clawsite.cli.command import django_command
+from clawsite.cli.commands import logs
 
 Command = django_command(logs)

@@ -1,4 +1,4 @@
-from clawsite.cli import panic
 from clawsite.cli.command import django_command
+from clawsite.cli.commands import panic
 
 Command = django_command(panic)

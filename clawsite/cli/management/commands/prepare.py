@@ -1,4 +1,4 @@
-from clawsite.cli import prepare
 from clawsite.cli.command import django_command
+from clawsite.cli.commands import prepare
 
 Command = django_command(prepare)

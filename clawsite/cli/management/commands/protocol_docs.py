@@ -1,4 +1,4 @@
-from clawsite.cli import protocol_docs
 from clawsite.cli.command import django_command
+from clawsite.cli.commands import protocol_docs
 
 Command = django_command(protocol_docs)

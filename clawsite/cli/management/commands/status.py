@@ -1,4 +1,4 @@
-from clawsite.cli import status
 from clawsite.cli.command import django_command
+from clawsite.cli.commands import status
 
 Command = django_command(status)

@@ -1,0 +1,173 @@
+"""Agents on one form: who it is, model, instructions, workspace, tools, limits. The policy's own pages are tools_app.admin."""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from django.contrib import admin, messages
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents.admin.forms import AgentForm, AgentToolsForm
+from agents.llm.base import ProviderError
+from agents.llm.catalog import resolve_model
+from agents.models import MAIN, Agent
+from agents.prepare.effective_tools import not_offered, with_own_model
+from agents.selectors import model_of
+from clawsite.accounts.models import User
+from clawsite.infra.admin.base import Around
+from sessions_app.labels.rules import rule_words
+from sessions_app.models import Session
+from tools_app.admin.base import ServedAdmin
+from tools_app.models import ToolPolicy
+from tools_app.policy.chain import evaluate
+from tools_app.policy.query import PolicyQuery
+from tools_app.policy_store import policies
+from tools_app.policy_store.checks import warnings_of
+from tools_app.sources.tools import known_tools
+
+TOOL_FIELDS = ("profile", "also_allow", "allow", "deny")
+
+
+@admin.register(Agent)
+class AgentAdmin(ServedAdmin):
+    form = AgentForm
+    change_form_outer_before_template = "stops/_agent.html"
+    list_display = ["slug", "name", "model_used", "readiness", "tool_profile", "workspace", "max_turns", "enabled"]
+    list_filter = ["enabled", "model"]
+    search_fields = ["slug", "name", "model"]
+    ordering = ["slug"]
+    readonly_fields = ["model_used", "effective_tools"]
+    fieldsets = [
+        (gettext_lazy("Who it is"), {"fields": ["slug", "name", "enabled"]}),
+        (
+            gettext_lazy("Model"),
+            {
+                "fields": ["model", "model_used", "thinking_level"],
+                "description": gettext_lazy("Who thinks. A session or a single message may ask for another model."),
+            },
+        ),
+        (
+            gettext_lazy("Instructions"),
+            {"fields": ["instructions"], "description": gettext_lazy("What the agent is told before every conversation.")},
+        ),
+        (
+            gettext_lazy("Workspace"),
+            {
+                "fields": ["workspace"],
+                "description": gettext_lazy(
+                    "Where its files are. A shared directory lets everybody who uses this agent read them."
+                ),
+            },
+        ),
+        (
+            gettext_lazy("Tools"),
+            {
+                "fields": [*TOOL_FIELDS, "effective_tools", "seen_version"],
+                "description": gettext_lazy(
+                    "What it may do. This is the agent’s row of the tool policy; all nine layers must agree."
+                ),
+            },
+        ),
+        (gettext_lazy("Limits"), {"fields": ["max_turns", "run_timeout_seconds"]}),
+    ]
+
+    class Media:
+        css = {"all": ["css/stops.css"]}
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
+        own = ToolPolicy.objects.filter(scope=ToolPolicy.Scope.AGENT, subject=OuterRef("pk"), provider="").values("profile")
+        agents: QuerySet[Agent] = super().get_queryset(request)
+        return agents.annotate(own_profile=Subquery(own))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> list[str]:
+        fixed = ["model_used", "effective_tools"]
+        return [*fixed, "slug"] if obj else fixed  # the key sessions go by
+
+    def get_form(self, request: HttpRequest, obj: Agent | None = None, change: bool = False, **kwargs: Any) -> Any:
+        form = AgentToolsForm if self._may_change_tools(request, obj) else AgentForm
+        return super().get_form(request, obj, change, form=form, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Agent | None = None) -> list[tuple[Any, Any]]:
+        """Who may not change the policy sees its effect, and not its fields."""
+        hidden = () if self._may_change_tools(request, obj) else (*TOOL_FIELDS, "seen_version")
+        return [
+            (title, {**rest, "fields": [name for name in rest["fields"] if name not in hidden]}) for title, rest in self.fieldsets
+        ]
+
+    def _may_change_tools(self, request: HttpRequest, obj: Agent | None) -> bool:
+        may_save = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
+        return may_save and request.user.has_perm("tools_app.change_toolpolicy")
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Several can be deleted at once: no service has a say in it, and the admin asks about each of them first."""
+        return super(ServedAdmin, self).get_actions(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Agent | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and (obj is None or obj.slug != MAIN)
+
+    @admin.display(description=gettext_lazy("model in use"), ordering="model")
+    def model_used(self, agent: Agent) -> str:
+        used = model_of(agent)
+        return used if agent.model else _("%(model)s (the installation’s)") % {"model": used}
+
+    @admin.display(description=gettext_lazy("credentials"))
+    def readiness(self, agent: Agent) -> Any:
+        try:
+            resolve_model(model_of(agent))
+        except ProviderError:
+            return "missing", _("no credentials")
+        return "ready", _("ready")
+
+    readiness.label = {"ready": "success", "missing": "danger"}  # type: ignore[attr-defined]  # unfold's coloured words
+
+    @admin.display(description=gettext_lazy("tool profile"), ordering="own_profile")
+    def tool_profile(self, agent: Any) -> str:
+        return agent.own_profile or _("the installation’s")
+
+    @admin.display(description=gettext_lazy("What it may use now"))
+    def effective_tools(self, agent: Agent) -> str:
+        """What the nine layers leave of the installed tools for the owner of a session, and why the rest is missing."""
+        if not agent.slug:
+            return _("Shown once the agent is saved.")
+        rules = policies.current_rules()
+        known = known_tools()
+        facts = [each.facts for each in known.tools.values()]
+        asked = PolicyQuery(agent=agent.slug, is_owner=True, plugins=known.plugin_names)
+        query = with_own_model(asked, agent).about(facts)
+        verdict, missing = evaluate(query, rules), not_offered(query, owner_id=0, known=known, agent=agent)
+        lines = []
+        for tool in sorted(facts, key=lambda each: (each.groups, each.name)):
+            step = verdict.refused_by(tool.name)
+            if step:
+                told = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": rule_words(step.rule)}
+                word, mark = _("refused"), "refused"
+            elif reason := missing.get(tool.name, ""):
+                told, word, mark = rule_words(reason), _("allowed, but not offered"), "missing"
+            else:
+                told, word, mark = "", _("allowed"), "allowed"
+            lines.append((mark, tool.name, tool.plugin or tool.groups[0], word, told))
+        body = format_html_join("", '<tr class="{}"><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>', lines)
+        head = (_("Tool"), _("Group"), _("Verdict"), _("Why"))
+        titles = format_html_join("", '<th scope="col">{}</th>', ((each,) for each in head))
+        words = _("Policy version %(version)d, with %(model)s, for somebody talking to the agent in a session of their own.")
+        note = words % {"version": rules.version, "model": query.model_words}
+        return format_html('<table class="tools"><thead><tr>{}</tr></thead><tbody>{}</tbody></table><p>{}</p>', titles, body, note)
+
+    def around(self, row: Agent) -> Iterable[Around]:
+        yield Around(_("Sessions"), Session, {"agent": row.slug})
+        yield Around(_("Tool policy"), ToolPolicy, {"scope": "agent", "subject": row.slug})
+
+    def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
+        """The agent and its row of the policy, both or neither: the admin's transaction is around them."""
+        super().save_model(request, obj, form, change)
+        rule = form.policy_wanted() if isinstance(form, AgentToolsForm) else None
+        if rule is None:
+            return
+        seen = form.cleaned_data.get("seen_version")
+        doubts = list(warnings_of(rule, policies.current_rules()))
+        policies.save_policy(**rule.to_json(), changed_by=cast(User, request.user), expected_version=seen)
+        for doubt in doubts:
+            self.message_user(request, doubt.words, messages.WARNING)

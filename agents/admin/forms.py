@@ -1,0 +1,192 @@
+"""The form of an agent: its own fields and, since people think of them as one, its tool policy.
+
+Checks what would otherwise fail in the middle of somebody's conversation. Tools are saved by tools_app.policy_store.policies.
+"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents.llm import prices
+from agents.llm.base import ProviderError
+from agents.llm.catalog import DEMO_MODEL, VIA_LITELLM, available_models, resolve_model
+from agents.llm.endpoints import ENDPOINTS, LITELLM_KEYS
+from agents.models import Agent
+from clawsite.infra.protected_paths import code_places, secret_places
+from sessions_app.sessions.service import THINKING_LEVELS
+from tools_app.admin.policy_checks import SEEN_VERSION, check_tests, check_version, seen_version_field
+from tools_app.admin.policy_entries import EntriesField
+from tools_app.admin.policy_forms import look_while_typing
+from tools_app.policy.catalog import PROFILES
+from tools_app.policy.rules import LISTS, RuleRow
+from tools_app.policy_store import policies
+from tools_app.policy_store.checks import faults_of, normal_form
+
+if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+    from django.forms import Select, TextInput
+
+    AgentModelForm = forms.ModelForm[Agent]
+else:
+    from unfold.widgets import UnfoldAdminSelectWidget as Select
+    from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
+
+    AgentModelForm = forms.ModelForm
+
+MOST_TURNS = 1_000
+LEVEL_WORDS = {
+    "": gettext_lazy("as the model does by itself"),
+    "off": gettext_lazy("Off"),
+    "minimal": gettext_lazy("Minimal"),
+    "low": gettext_lazy("Low"),
+    "medium": gettext_lazy("Medium"),
+    "high": gettext_lazy("High"),
+    "xhigh": gettext_lazy("Highest"),
+}
+
+
+class ModelInput(TextInput):
+    """A text field with suggestions: any model may be typed, those we know of can be chosen."""
+
+    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> Any:
+        listed = f"{(attrs or {}).get('id', name)}_models"
+        field = super().render(name, value, {**(attrs or {}), "list": listed, "autocomplete": "off"}, renderer)
+        rows = ((row["id"], "" if row["available"] else _("no credentials")) for row in available_models())
+        options = format_html_join("", '<option value="{}" label="{}"></option>', rows)
+        return format_html('{}<datalist id="{}">{}</datalist>', field, listed, options)
+
+
+class AgentForm(AgentModelForm):
+    thinking_level = forms.ChoiceField(
+        label=gettext_lazy("Thinking"),
+        required=False,
+        choices=[(level, LEVEL_WORDS.get(level, level)) for level in THINKING_LEVELS],
+        widget=Select,
+        help_text=gettext_lazy("How long the model may think before it answers, where it can. More costs time and tokens."),
+    )
+
+    class Meta:
+        model = Agent
+        exclude = ()
+        widgets = {"model": ModelInput}
+
+    def clean_model(self) -> str:
+        name = str(self.cleaned_data["model"]).strip()
+        if name and name != self.initial.get("model"):  # a key may be gone since; that is no reason not to save the rest
+            check_model(name)
+        return name
+
+    def clean_workspace(self) -> str:
+        given = str(self.cleaned_data["workspace"]).strip()
+        return str(checked_workspace(given)) if given else ""
+
+    def clean_max_turns(self) -> int:
+        turns = int(self.cleaned_data["max_turns"])
+        if not 1 <= turns <= MOST_TURNS:
+            raise ValidationError(_("Between 1 and %d.") % MOST_TURNS)
+        return turns
+
+
+class AgentToolsForm(AgentForm):
+    """With the agent's row of the tool policy, for those who may change policies. The others never get these fields."""
+
+    profile = forms.ChoiceField(
+        label=gettext_lazy("Tool profile"),
+        required=False,
+        choices=[("", gettext_lazy("the installation’s (global policy)")), *((name, name) for name in PROFILES)],
+        widget=Select,
+        help_text=gettext_lazy("minimal: status only · coding: files, commands, sessions, memory · messaging · full: everything"),
+    )
+    also_allow = EntriesField(
+        label=gettext_lazy("Also allow"), required=False, help_text=gettext_lazy("One a line. Added to what the profile allows.")
+    )
+    allow = EntriesField(
+        label=gettext_lazy("Allow only"),
+        required=False,
+        help_text=gettext_lazy(
+            "One a line: a tool, `group:fs`, `sessions_*`. Of the profile’s tools only these remain; empty: all."
+        ),
+    )
+    deny = EntriesField(
+        label=gettext_lazy("Never allow"),
+        required=False,
+        help_text=gettext_lazy("One a line. Stronger than anything that is allowed."),
+    )
+    seen_version = seen_version_field()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        rules = policies.current_rules()
+        row = rules.row("agent", self.instance.slug)
+        self.initial.update(profile=row.profile, seen_version=rules.version, **{name: list(getattr(row, name)) for name in LISTS})
+        look_while_typing(self, scope="agent", subject=self.instance.slug)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        slug = cleaned.get("slug") or self.instance.slug
+        if slug and "profile" in cleaned and not set(LISTS) & set(self.errors):
+            rule = normal_form(scope="agent", subject=slug, profile=cleaned["profile"], **{name: cleaned[name] for name in LISTS})
+            for fault in faults_of(rule):
+                self.add_error(fault.field if fault.field in self.fields else None, fault.words)
+            if rule != policies.current_rules().row("agent", slug):
+                cleaned["rule"] = rule
+                check_version(self, cleaned.get(SEEN_VERSION))
+                if not self.errors:
+                    check_tests(self, rule)
+        return cleaned
+
+    def policy_wanted(self) -> RuleRow | None:
+        """The agent's row of the policy, if it is another one than before."""
+        rule: RuleRow | None = self.cleaned_data.get("rule")
+        return rule
+
+
+def check_model(name: str) -> None:
+    """ValidationError for a model that no run could use: nobody knows its provider, or there is no key for it."""
+    provider, slash, _model = name.removeprefix(VIA_LITELLM).partition("/")
+    if not slash and prices.facts_of(name) is None:
+        raise ValidationError(_("Write it as provider/model, for example openai/gpt-5 or %(demo)s.") % {"demo": DEMO_MODEL})
+    known = provider == "demo" or provider in ENDPOINTS or provider in LITELLM_KEYS or bool(prices.models_of(provider))
+    if slash and not known and not name.startswith(VIA_LITELLM):
+        raise ValidationError(
+            _("There is no provider “%(provider)s”. Known: %(known)s; others that litellm knows: litellm:provider/model.")
+            % {"provider": provider, "known": ", ".join(sorted({"demo", *ENDPOINTS, *LITELLM_KEYS}))}
+        )
+    try:
+        resolve_model(name, os.environ)
+    except ProviderError:
+        variables = ENDPOINTS[provider].keys if provider in ENDPOINTS else LITELLM_KEYS.get(provider, ("?",))
+        raise ValidationError(
+            _("This model has no credentials: set %(variable)s for web and worker and restart, or choose %(demo)s.")
+            % {"variable": variables[0], "demo": DEMO_MODEL}
+        ) from None
+
+
+def checked_workspace(given: str) -> Path:
+    """An absolute directory that an agent can work in and that holds nothing of ours. It need not exist yet."""
+    path = Path(given).expanduser()
+    if not path.is_absolute():
+        raise ValidationError(_("Give the whole path, from / on, or begin with ~."))
+    real, home = path.resolve(), Path(settings.HOME).resolve()
+    if real == Path(real.anchor) or real in (home, *home.parents):
+        raise ValidationError(_("This directory contains the state directory with its keys and its database. Choose another one."))
+    if home in real.parents:
+        raise ValidationError(_("This directory belongs to the state directory. Choose one outside it."))
+    if held := [place for place in (*secret_places(), *code_places()) if place.is_relative_to(real)]:
+        raise ValidationError(
+            _("This directory contains %(path)s, which is this server's own. Choose another one.") % {"path": held[0]}
+        )
+    if any(real.is_relative_to(place) for place in code_places()):
+        raise ValidationError(_("This directory belongs to the code of this server. Choose one outside it."))
+    if real.exists() and not real.is_dir():
+        raise ValidationError(_("This is a file, not a directory."))
+    nearest = next(each for each in (real, *real.parents) if each.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValidationError(_("The gateway may not write in %(path)s.") % {"path": nearest})
+    return path

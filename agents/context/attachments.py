@@ -1,0 +1,168 @@
+"""What people attached, as a model gets it: images as images, short texts in full, everything else by its name and place.
+
+Files are copied to `uploads/` in the run's workspace, where tools can read them. What is attached is data: its words are fenced
+off from the person's own.
+"""
+
+import hashlib
+import logging
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agents.context.image_limit import MOST_IMAGE_BYTES, MOST_IMAGES
+from agents.llm.messages import AttachedFile, Image
+from clawsite.accounts.models import User
+from clawsite.infra import db
+from sessions_app.models import Attachment
+from sessions_app.runs.queue import Claimed
+from sessions_app.sessions.attachments import path_of
+from sessions_app.sessions.file_types import as_text, size_words
+from sessions_app.transcript.messages import PastEntry
+from sessions_app.transcript.prompt_content import attachment_ids
+from tools_app.builtin.files import tree
+
+log = logging.getLogger(__name__)
+
+UPLOADS = "uploads"
+LONGEST_TEXT = 64 << 10  # bytes of a file that is put into the message
+LARGEST_IMAGE = 5 << 20  # what the providers take
+
+Brought = Mapping[str, Image | AttachedFile]  # by attachment id
+NOTHING: Brought = {}
+
+
+async def gather(claimed: Claimed, entries: Sequence[PastEntry], workspace: Path, *, takes_images: bool) -> Brought:
+    """Everything that the history refers to; what this run's own message brought is copied to the workspace first."""
+    ids = [one for entry in reversed(entries) for one in _named_in(entry)]
+    if not ids:
+        return NOTHING
+    rows = await db.read(_visible, claimed.session_owner_id, ids)
+    mine = set(attachment_ids(claimed.options.get("attachments", ())))
+    shown = _shown_as_images(rows, takes_images)
+    to_save = [row for row in rows if str(row.pk) in mine and not row.saved_as and str(row.pk) not in shown]
+    if to_save:
+        saved = await db.read(_copy, to_save, workspace)
+        await db.write(_mark_saved, saved, key=str(claimed.session_id))
+        for row in to_save:
+            row.saved_as = saved[row]
+    return await db.read(_contents, rows, shown, takes_images)
+
+
+def shown_by_tool(entry: PastEntry, brought: Brought) -> tuple[Image, ...]:
+    """The images of a tool's result; one that cannot be shown any more is only named in its words."""
+    return tuple(image for one in _named_in(entry) if isinstance(image := brought.get(one), Image))
+
+
+def _named_in(entry: PastEntry) -> list[str]:
+    """Of an entry that may come from an import: only what has the right shape."""
+    if entry.role == "user":
+        return attachment_ids(entry.content)
+    named = entry.meta.get("imageIds")
+    return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+
+
+def _visible(owner_id: int, ids: Sequence[str]) -> list[Attachment]:
+    """Newest first, as asked for. An imported transcript may name anything: only what the session's owner may see is used."""
+    owner = User.objects.get(pk=owner_id)
+    wanted = [one for one in ids if re.fullmatch(r"[0-9a-f-]{36}", one)]
+    found = {str(row.pk): row for row in Attachment.objects.for_user(owner).filter(pk__in=wanted)}
+    return [found[one] for one in dict.fromkeys(wanted) if one in found]
+
+
+def _shown_as_images(rows: Iterable[Attachment], takes_images: bool) -> set[str]:
+    shown: set[str] = set()
+    size = 0
+    for row in rows:
+        if takes_images and row.is_image and row.size <= LARGEST_IMAGE and len(shown) < MOST_IMAGES:
+            size += row.size
+            if size <= MOST_IMAGE_BYTES:
+                shown.add(str(row.pk))
+    return shown
+
+
+def _contents(rows: Iterable[Attachment], shown: set[str], takes_images: bool) -> Brought:
+    brought: dict[str, Image | AttachedFile] = {}
+    for row in rows:
+        try:
+            content = path_of(row.sha256).read_bytes() if str(row.pk) in shown or row.size <= LONGEST_TEXT else b""
+        except OSError as error:
+            log.warning("the bytes of attachment %s cannot be read: %s", row.pk, error.strerror)
+            brought[str(row.pk)] = AttachedFile(row.name, f"[{_called(row)} is not there any more]")
+            continue
+        if str(row.pk) in shown:
+            brought[str(row.pk)] = Image(row.name, row.mime_type, content)
+        else:
+            brought[str(row.pk)] = AttachedFile(row.name, _told(row, content, takes_images))
+    return brought
+
+
+def _called(row: Attachment) -> str:
+    return f'Attached {"image" if row.is_image else "file"} "{row.name}" ({row.mime_type}, {size_words(row.size)})'
+
+
+def _told(row: Attachment, content: bytes, takes_images: bool) -> str:
+    place = f", in the workspace as {row.saved_as}" if row.saved_as else ""
+    if row.is_image:
+        why = "too large or too old to be shown again" if takes_images else "this model takes no images"
+        return f"[{_called(row)}{place}; not shown: {why}]"
+    text = as_text(content) if content else None
+    if text is None:
+        return f"[{_called(row)}{place}; its content is not shown here]"
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"[{_called(row)}{place}]\n{fence}\n{text}\n{fence}"
+
+
+def _copy(rows: Sequence[Attachment], workspace: Path) -> dict[Attachment, str]:
+    saved = {}
+    for row in rows:
+        try:
+            saved[row] = copy_in(workspace, row)
+        except OSError as error:  # a full disk, or an agent that has put something else there: the message still counts
+            log.warning("attachment %s could not be copied to the workspace: %s", row.pk, error.strerror)
+            saved[row] = ""
+    return saved
+
+
+def copy_in(workspace: Path, row: Attachment) -> str:
+    """Put a copy at uploads/<name>, never over another file; -> its path. No link in the workspace is followed."""
+    stem, dot, ending = row.name.rpartition(".")
+    other = f"{stem}-{row.sha256[:8]}{dot}{ending}" if dot else f"{row.name}-{row.sha256[:8]}"
+    root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with tree.directory(root, [UPLOADS], create=True) as uploads:
+            for name in (row.name, other):
+                if _put(uploads, name, row):
+                    return f"{UPLOADS}/{name}"
+    finally:
+        os.close(root)
+    raise FileExistsError(17, "both names are taken", row.name)
+
+
+def _put(directory: int, name: str, row: Attachment) -> bool:
+    """Whole or not at all. A file of that name is left alone; it counts as ours if it has the same bytes."""
+    temporary = f".clawsite-{secrets.token_hex(8)}.tmp"
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=directory), "wb") as file:
+            file.write(path_of(row.sha256).read_bytes())
+        os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+    except FileExistsError:
+        try:
+            content, _ = tree.read_at_most(directory, name, row.size)
+        except OSError:
+            return False
+        return hashlib.sha256(content).hexdigest() == row.sha256
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=directory)
+    return True
+
+
+def _mark_saved(saved: Mapping[Attachment, str]) -> None:
+    for row, place in saved.items():
+        Attachment.objects.filter(pk=row.pk).update(saved_as=place)

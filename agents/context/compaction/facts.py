@@ -1,0 +1,86 @@
+"""What a summary must not leave to a model: which tools failed, which files were read, which were changed. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.llm.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage
+from tools_app.core.untrusted_text import without_outside
+
+MOST_FAILURES, LONGEST_FAILURE = 8, 240
+MOST_FILES = 50  # the newest of each list
+READS, CHANGES = {"read", "image"}, {"write", "edit", "apply_patch"}
+PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Each list without doubles, the newest last."""
+
+    failures: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    @classmethod
+    def of_meta(cls, meta: Mapping[str, Any]) -> "Facts":
+        """Those of an earlier summary, which may come from an import: only what has the right shape."""
+        return cls(*(_words(meta.get(name)) for name in ("toolFailures", "filesRead", "filesChanged")))
+
+    def to_meta(self) -> dict[str, list[str]]:
+        lists = {"toolFailures": self.failures, "filesRead": self.read, "filesChanged": self.changed}
+        return {name: list(words) for name, words in lists.items() if words}
+
+    def as_text(self) -> str:
+        """Appended to a summary."""
+        lists = (("Tools that failed", self.failures), ("Files read", self.read), ("Files changed", self.changed))
+        return "\n\n".join(f"### {title}\n\n" + "\n".join(f"- {one}" for one in words) for title, words in lists if words)
+
+
+@dataclass(slots=True)
+class _Found:
+    failures: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+
+
+def facts_of(messages: Iterable[Message], before: Facts) -> Facts:
+    """What these messages add to what was known before them."""
+    found = _Found(list(before.failures), list(before.read), list(before.changed))
+    asked: dict[str, ToolCallAsked] = {}
+    for message in messages:
+        match message:
+            case AssistantMessage(tool_calls=calls):
+                asked |= {call.id: call for call in calls}
+            case ToolResultMessage(call_id=call_id, name=name, text=text, is_error=True):
+                words = " ".join(without_outside(text).split())  # a stranger's words would be torn out of their envelope
+                found.failures.append(f"{_code(name)}: {words[:LONGEST_FAILURE]}{'…' if len(words) > LONGEST_FAILURE else ''}")
+                asked.pop(call_id, None)
+            case ToolResultMessage(call_id=call_id) if call_id in asked:
+                call = asked.pop(call_id)
+                paths = [_code(path) for path in _paths(call)]
+                if call.name in READS:
+                    found.read += paths
+                elif call.name in CHANGES:
+                    found.changed += paths
+    return Facts(_newest(found.failures, MOST_FAILURES), _newest(found.read, MOST_FILES), _newest(found.changed, MOST_FILES))
+
+
+def _paths(call: ToolCallAsked) -> list[str]:
+    given = next((call.arguments[name] for name in ("path", "file_path") if isinstance(call.arguments.get(name), str)), None)
+    if given is not None:
+        return [given]
+    return [path.strip() for text in call.arguments.values() if isinstance(text, str) for path in PATCHED.findall(text)]
+
+
+def _code(text: str) -> str:
+    return f"`{' '.join(text.replace('`', ' ').split())[:200]}`"
+
+
+def _newest(words: list[str], most: int) -> tuple[str, ...]:
+    """Said again counts as said later."""
+    return tuple(reversed(list(dict.fromkeys(reversed(words)))[:most]))
+
+
+def _words(value: object) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -1,0 +1,95 @@
+"""What is counted and traced of a run while it goes on: the run, each attempt to ask a model, each tool call.
+
+Names, numbers and ids only; what was asked and said is never in a span. Without tracing only the figures are kept.
+"""
+
+import time
+from dataclasses import replace
+
+from agents.llm.base import FailureKind, ModelRequest, Usage
+from agents.llm.catalog import ResolvedModel
+from clawsite.infra.observability import metrics, tracing
+from clawsite.infra.observability.tracing import Span
+from sessions_app.runs.queue import Claimed
+from tools_app.core.definition import ToolEnded, ToolEvent, ToolStarted
+
+STOPPED = "stopped"  # given up by us: the run was stopped, or handed over
+
+
+def span_of_run(claimed: Claimed) -> Span:
+    """One for each time that a worker has the run; all of a run belong to the request that started it."""
+    known: dict[str, str | int] = {"clawsite.run": claimed.pk, "clawsite.agent": claimed.agent, "clawsite.lane": claimed.lane}
+    parent = tracing.well_formed(claimed.options.get("traceparent"))
+    return tracing.begin("run", parent, known | {"clawsite.rescues": claimed.rescues})
+
+
+class ModelWatch:
+    """Looks on while one question is asked, attempt by attempt."""
+
+    def __init__(self, model: ResolvedModel, parent: str) -> None:
+        self._model, self._parent = model, parent
+        self._span: Span | None = None
+        self._began = 0.0
+
+    def begin(self, request: ModelRequest, attempt: int) -> ModelRequest:
+        """The request as it is sent: with the header of its span, if there is one."""
+        known: dict[str, str | int] = {"gen_ai.provider.name": self._model.provider, "gen_ai.request.model": self._model.model}
+        self._span = tracing.begin("model call", self._parent, known | {"clawsite.attempt": attempt}, kind="client")
+        self._began = time.perf_counter()
+        return replace(request, traceparent=self._span.header) if tracing.is_on() else request
+
+    def answered(self, usage: Usage) -> None:
+        provider = self._model.provider
+        for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens), ("cache_read", usage.cache_read)):
+            metrics.model_tokens.labels(provider, kind).inc(count)
+        if self._span:
+            self._span.note({"gen_ai.usage.input_tokens": usage.input_tokens, "gen_ai.usage.output_tokens": usage.output_tokens})
+        self._end("ok")
+
+    def failed(self, kind: FailureKind) -> None:
+        if self._span:
+            self._span.failed(kind)
+        self._end(kind)
+
+    async def aclose(self) -> None:
+        """Nobody wants the answer any more; after an end this means nothing."""
+        if self._span:
+            self._end(STOPPED)
+
+    def _end(self, outcome: str) -> None:
+        provider = self._model.provider
+        metrics.model_calls.labels(provider, outcome).inc()
+        metrics.model_seconds.labels(provider).observe(time.perf_counter() - self._began)
+        if self._span:
+            self._span.end()
+            self._span = None
+
+
+class ToolWatch:
+    """Looks on while the calls of one turn are carried out."""
+
+    def __init__(self, parent: str) -> None:
+        self._parent = parent
+        self._open: dict[str, tuple[Span, float]] = {}
+
+    def saw(self, event: ToolEvent) -> None:
+        match event:
+            case ToolStarted(call):
+                known = {"gen_ai.tool.name": call.name, "gen_ai.tool.call.id": call.id}
+                self._open[call.id] = tracing.begin("tool call", self._parent, known), time.perf_counter()
+            case ToolEnded(call, result):
+                self._end(call.id, "error" if result.is_error else "ok")
+
+    async def aclose(self) -> None:
+        for call_id in list(self._open):
+            self._end(call_id, STOPPED)
+
+    def _end(self, call_id: str, outcome: str) -> None:
+        span, began = self._open.pop(call_id, (None, 0.0))
+        if span is None:  # refused before it began
+            return
+        metrics.tool_calls.labels(outcome).inc()
+        metrics.tool_seconds.observe(time.perf_counter() - began)
+        if outcome != "ok":
+            span.failed(outcome)
+        span.end()

@@ -1,0 +1,87 @@
+"""OpenAI's /responses format, both ways. Its newer models take tools together with reasoning only there.
+
+Nothing is kept at the provider (`store` is false): the conversation is sent whole, as everywhere else.
+"""
+
+from typing import Any
+
+import orjson
+
+from agents.llm.base import ModelRequest, Usage
+from agents.llm.failures import failure_in_stream
+from agents.llm.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from agents.llm.providers.chat_format import Answer, data_url, with_tool_images, without_images
+from agents.llm.providers.dialect import Dialect
+from agents.llm.providers.parameters import responses_parameters
+
+FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+def responses_body_of(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
+    items = [item for message in with_tool_images(request.messages) for item in _items(message, dialect)]
+    body: dict[str, Any] = {"model": request.model, "input": items, "stream": True, "store": False}
+    if request.system:
+        body["instructions"] = request.system
+    if request.tools:
+        # strict would demand schemas without optional properties
+        body["tools"] = [
+            {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters, "strict": False}
+            for tool in request.tools
+        ]
+    if dialect.effort and request.thinking not in ("", "off"):
+        body["reasoning"] = {"effort": request.thinking}
+    return body | responses_parameters(request.parameters, with_tools=bool(request.tools))
+
+
+def _user_content(message: UserMessage, dialect: Dialect) -> str | list[dict[str, Any]]:
+    if not message.images:
+        return message.words
+    if not dialect.images:
+        return without_images(message)
+    said = [{"type": "input_text", "text": message.words}] if message.words else []
+    return said + [{"type": "input_image", "image_url": data_url(image)} for image in message.images]
+
+
+def _items(message: Message, dialect: Dialect) -> list[dict[str, Any]]:
+    match message:
+        case UserMessage():
+            return [{"role": "user", "content": _user_content(message, dialect)}]
+        case ToolResultMessage(call_id=call_id, text=text):
+            return [{"type": "function_call_output", "call_id": call_id, "output": text}]
+        case AssistantMessage(text=text, tool_calls=calls):
+            said = [{"role": "assistant", "content": text}] if text else []
+            return said + [
+                {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": orjson.dumps(call.arguments).decode()}
+                for call in calls
+            ]
+
+
+class ResponsesAnswer(Answer):
+    """The same answer out of other events."""
+
+    def read(self, chunk: dict[str, Any]) -> None:
+        match chunk.get("type"):
+            case "response.output_text.delta" | "response.refusal.delta":
+                self.add_text(chunk["delta"])
+            case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
+                self.add_thought(chunk["delta"])
+            case "response.output_item.done" if chunk["item"].get("type") == "function_call":
+                item = chunk["item"]
+                function = {"name": item["name"], "arguments": item.get("arguments") or ""}
+                self.add_call({"index": chunk.get("output_index"), "id": item.get("call_id"), "function": function})
+            case "response.completed":
+                self.finish_reason = "tool_calls" if self.has_calls else "stop"
+                self._count(chunk["response"])
+            case "response.incomplete":
+                reason = (chunk["response"].get("incomplete_details") or {}).get("reason", "")
+                self.finish_reason = FINISH_REASONS.get(reason, reason or "length")
+                self._count(chunk["response"])
+            case "response.failed":
+                raise failure_in_stream(chunk["response"].get("error"), secret=self.secret)
+            case "error":
+                raise failure_in_stream(chunk.get("error") or chunk, secret=self.secret)
+
+    def _count(self, response: dict[str, Any]) -> None:
+        usage = response.get("usage") or {}
+        details = usage.get("input_tokens_details") or {}
+        self.usage = Usage(usage.get("input_tokens") or 0, usage.get("output_tokens") or 0, details.get("cached_tokens") or 0)

@@ -1,0 +1,77 @@
+"""Optional JSONL of what providers streamed, for hunting a provider's bug. Off unless a path is configured.
+
+One line per event: time, run, model and the event. Never headers, keys or prompts. A log that cannot be written is given up
+and reported once; it never hurts a run.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from agents.llm.base import ModelProvider, ModelRequest, ProviderError, StreamEvent
+
+log = logging.getLogger(__name__)
+
+
+class RawLog:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._broken = False
+        self._lock = threading.Lock()
+
+    def write(self, line: dict[str, Any]) -> None:
+        if self._broken:
+            return
+        try:
+            data = orjson.dumps(line) + b"\n"
+            with self._lock:
+                if self._descriptor is None:
+                    self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                    os.fchmod(self._descriptor, 0o600)  # also when the file was there before
+                os.write(self._descriptor, data)  # one write: lines of several processes do not mix
+        except (OSError, TypeError) as error:
+            self._broken = True
+            log.warning("the raw stream log %s cannot be written and is off until the next start: %s", self._path, error)
+
+
+class LoggedProvider:
+    """A provider whose events are written down as they pass."""
+
+    def __init__(self, provider: ModelProvider, raw: RawLog) -> None:
+        self._provider = provider
+        self._raw = raw
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+        head = {"run": request.run_id, "model": request.model}
+        try:
+            async with aclosing(self._provider.stream(request)) as events:
+                async for event in events:
+                    self._raw.write({"ts": int(time.time() * 1000), **head, "event": type(event).__name__, **asdict(event)})
+                    yield event
+        except ProviderError as error:
+            failure = {"event": "ProviderError", "kind": error.kind, "status": error.status, "message": error.message}
+            self._raw.write({"ts": int(time.time() * 1000), **head, **failure})
+            raise
+
+    async def aclose(self) -> None:
+        await self._provider.aclose()
+
+
+def with_raw_log(provider: ModelProvider, path: str) -> ModelProvider:
+    """The provider itself when no path is configured."""
+    return LoggedProvider(provider, _log_at(path)) if path else provider
+
+
+_LOGS: dict[str, RawLog] = {}
+
+
+def _log_at(path: str) -> RawLog:
+    return _LOGS.setdefault(path, RawLog(path))

@@ -1,0 +1,46 @@
+"""The models people may choose, and which one they mean by what they type."""
+
+import difflib
+import os
+
+from agents.llm.catalog import ModelRow, available_models
+from agents.selectors import list_agents
+from clawsite.infra.errors import InvalidRequest
+
+SUGGESTIONS = 3
+
+
+def offered_models() -> list[ModelRow]:
+    """Those in use, those whose key is there, and what a further key would add."""
+    return available_models(os.environ, [agent.model for agent in list_agents() if agent.model])
+
+
+def find_model(typed: str) -> ModelRow | None:
+    """By its whole id, or by its name alone if only one provider has it."""
+    wanted = typed.strip().lower()
+    rows = offered_models()
+    named = [row for row in rows if row["name"].lower() == wanted]
+    usable = [row for row in named if row["available"]] or named
+    return next((row for row in rows if row["id"].lower() == wanted), usable[0] if len(usable) == 1 else None)
+
+
+def choose_model(typed: str) -> str:
+    """The id of the model somebody typed; InvalidRequest with what may have been meant."""
+    row = find_model(typed)
+    if row is None:
+        ids = [row["id"] for row in offered_models() if row["available"]]
+        near = difflib.get_close_matches(typed.lower(), ids, SUGGESTIONS, cutoff=0.4) or ids[:SUGGESTIONS]
+        raise InvalidRequest(
+            f"there is no model {typed!r} to choose here; for example {', '.join(near)}",
+            details={"code": "UNKNOWN_MODEL", "model": typed, "near": near},
+        )
+    if not row["available"]:
+        raise InvalidRequest(
+            f"the model {row['id']} cannot be used: its provider's key is missing",
+            details={"code": "MODEL_WITHOUT_KEY", "model": row["id"]},
+        )
+    return row["id"]
+
+
+def is_provider(name: str) -> bool:
+    return any(row["provider"] == name for row in offered_models())

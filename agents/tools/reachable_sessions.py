@@ -1,0 +1,79 @@
+"""Which sessions the tools of a run reach: never more than everybody sees who reads the conversation they answer in.
+
+A result lands in the transcript of the run's session. If its owner could make the agent look into the sessions of a guest, or
+a guest into those of the owner, sharing one conversation would share them all. So in a shared session only what all of its
+people may see is reached, and in a private one what its owner owns or shares; never what somebody may see by office.
+"""
+
+from uuid import UUID
+
+from agents.tools.results import refusals_in_words
+from clawsite.accounts.models import User
+from clawsite.infra.errors import InvalidRequest
+from sessions_app.keys import parse_key, shared_id
+from sessions_app.models import Session, SessionMember
+from sessions_app.models.session import SessionQuerySet
+from sessions_app.sessions.members import shared_with
+from sessions_app.sessions.service import session_of_id
+from tools_app.core.definition import ToolEnv, ToolFailed
+
+
+def sender_of(env: ToolEnv) -> User:
+    return User.objects.get(pk=env.sender_id)
+
+
+def reachable(env: ToolEnv) -> SessionQuerySet:
+    if parse_key(env.session_key).kind == "group":  # read by people whom only the channel knows
+        return Session.objects.for_user(sender_of(env)).filter(pk=UUID(env.session_id))
+    members = SessionMember.objects.filter(session_id=UUID(env.session_id)).values_list("user_id", flat=True)
+    readers = {env.owner_id, env.sender_id, *members}
+    found = Session.objects.for_user(sender_of(env))
+    for reader in User.objects.filter(pk__in=readers):
+        found = shared_with(reader, found)
+    return found
+
+
+def find_by_key(env: ToolEnv, key: str) -> Session:
+    """A key is the sender's own, or `session:<id>` for what somebody else shares with them."""
+    with refusals_in_words():
+        found = _by_key(env, key)
+    if found is None:
+        raise _not_there(f"session {key!r}")
+    return found
+
+
+def find_by_label(env: ToolEnv, label: str, agent: str = "") -> Session:
+    found = _by_label(env, label, agent)
+    if found is None:
+        raise _not_there(f"session labelled {label!r}" + (f" of agent {agent!r}" if agent else ""))
+    return found
+
+
+def find_by_name(env: ToolEnv, name: str) -> Session:
+    """By its key or, if no session has it, by its label."""
+    try:
+        found = _by_key(env, name)
+    except InvalidRequest:  # a label may have blanks
+        found = None
+    found = found or _by_label(env, name)
+    if found is None:
+        raise _not_there(f"session with the key or label {name!r}")
+    return found
+
+
+def _by_key(env: ToolEnv, key: str) -> Session | None:
+    if (wanted := shared_id(key)) is not None:
+        return session_of_id(reachable(env), wanted)
+    return reachable(env).filter(owner=env.sender_id, key=str(parse_key(key, default_agent=env.agent))).first()
+
+
+def _by_label(env: ToolEnv, label: str, agent: str = "") -> Session | None:
+    """One's own before others': a label is unique among the sessions of one owner only."""
+    found = reachable(env).filter(label=label).exclude(label="")
+    if agent:
+        found = found.filter(agent=agent)
+    return found.filter(owner=env.sender_id).first() or found.order_by("-updated_at").first()
+
+
+def _not_there(what: str) -> ToolFailed:
+    return ToolFailed(f"there is no {what} that can be reached from this conversation; `sessions_list` shows those there are")

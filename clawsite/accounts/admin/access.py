@@ -1,0 +1,237 @@
+"""Tokens, browsers, failed sign-ins and the admin's own log. Secrets, digests and cookies are never shown."""
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from clawsite.accounts.groups import SCOPES
+from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User, default_expiry
+from clawsite.accounts.tokens import checked_limits, issue_token, limit_token, revoke_token
+from clawsite.infra.admin.actions import Outlook, confirmed
+from clawsite.infra.admin.base import ClawAdmin, ReadOnlyAdmin
+from clawsite.infra.admin.display import link_column
+from clawsite.infra.errors import InvalidRequest
+
+if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+    from django.contrib.admin import RelatedFieldListFilter as OneOfMany
+    from django.forms import CheckboxSelectMultiple, Textarea, TextInput
+    from django.forms import SplitDateTimeWidget as DateTimeWidget
+
+    NewTokenModelForm = forms.ModelForm[AccessToken]
+else:
+    from unfold.contrib.filters.admin import AutocompleteSelectFilter as OneOfMany
+    from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget as CheckboxSelectMultiple
+    from unfold.widgets import UnfoldAdminSplitDateTimeWidget as DateTimeWidget
+    from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
+    from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
+
+    NewTokenModelForm = forms.ModelForm
+
+
+class ToolLimitsForm(NewTokenModelForm):
+    allow_tools = forms.CharField(
+        label=_("Only these tools"),
+        required=False,
+        widget=Textarea(attrs={"rows": 3}),
+        help_text=_(
+            "One a line: a tool, `group:fs`, `sessions_*`. Runs started with the token use no others; empty does not limit."
+        ),
+    )
+    deny_tools = forms.CharField(
+        label=_("Not these tools"),
+        required=False,
+        widget=Textarea(attrs={"rows": 3}),
+        help_text=_("One a line: `exec`, `group:runtime`. Stronger than anything that is allowed."),
+    )
+
+    class Meta:
+        model = AccessToken
+        fields: tuple[str, ...] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial.update({f"{name}_tools": "\n".join(entries) for name, entries in self.instance.tools.items()})
+
+    @property
+    def limits(self) -> dict[str, list[str]]:
+        return {name: self.cleaned_data[name].replace(",", " ").split() for name in ("allow_tools", "deny_tools")}
+
+    def clean(self) -> dict[str, Any] | None:
+        try:
+            checked_limits(**self.limits)
+        except InvalidRequest as error:
+            raise forms.ValidationError(error.message) from error
+        return super().clean()
+
+
+class NewTokenForm(ToolLimitsForm):
+    name = forms.CharField(label=_("Name"), max_length=100, widget=TextInput, help_text=_("Which program will use it"))
+    scopes = forms.MultipleChoiceField(
+        label=_("Scopes"), choices=[(scope, scope) for scope in sorted(SCOPES)], widget=CheckboxSelectMultiple
+    )
+    expires_at = forms.SplitDateTimeField(label=_("Expires"), initial=default_expiry, widget=DateTimeWidget)
+
+    class Meta:
+        model = AccessToken
+        fields = ("name", "scopes", "expires_at")  # and the limits, which are fields of the form
+
+
+def _revocation(request: HttpRequest, token: AccessToken) -> Outlook:
+    if token.revoked_at:
+        return Outlook(_("was revoked before"), acts=False)
+    if token.expires_at <= timezone.now():
+        return Outlook(_("has expired; it is marked as revoked too"))
+    return Outlook(_("stops working at once; programs of %(user)s that use it are cut off") % {"user": token.user})
+
+
+LIMITS = ("allow_tools", "deny_tools")
+
+
+@admin.register(AccessToken)
+class AccessTokenAdmin(ClawAdmin):
+    """Tokens are made for oneself only: a token for somebody else would be a way to act in their name."""
+
+    audited_as = ""  # by tokens
+    list_display = (
+        "name",
+        link_column("user", _("user")),
+        "prefix",
+        "state",
+        "scope_list",
+        "made_with",
+        "expires_at",
+        "last_used_at",
+    )
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter), "expires_at", ("user", OneOfMany))
+    list_filter_submit = True
+    search_fields = ("name", "prefix", "user__username")
+    list_select_related = ("user", "made_with")
+    date_hierarchy = "created_at"
+    fields = ("name", "user", "prefix", "scopes", "made_with", "created_at", "expires_at", "last_used_at", "revoked_at")
+    actions = ("revoke",)
+
+    @admin.display(description=_("state"))
+    def state(self, token: AccessToken) -> Any:
+        if token.revoked_at:
+            return "revoked", _("revoked")
+        if token.expires_at <= timezone.now():
+            return "expired", _("expired")
+        return ("ended", _("ended with the one it was made with")) if token.has_ended else ("valid", _("valid"))
+
+    state.label = {"valid": "success", "expired": "warning", "ended": "warning", "revoked": "danger"}  # type: ignore[attr-defined]  # unfold's
+
+    @admin.display(description=_("scopes"))
+    def scope_list(self, token: AccessToken) -> str:
+        return ", ".join(scope.removeprefix("operator.") for scope in token.scopes) or "–"
+
+    def get_form(self, request: HttpRequest, obj: AccessToken | None = None, change: bool = False, **kwargs: Any) -> Any:
+        return NewTokenForm if obj is None else ToolLimitsForm
+
+    def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> Any:
+        return (*(NewTokenForm.Meta.fields if obj is None else self.fields), *LIMITS)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> Any:
+        return () if obj is None else self.fields
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("accounts.delete_accesstoken")
+
+    def save_model(self, request: HttpRequest, obj: AccessToken, form: forms.Form, change: bool) -> None:
+        if change:
+            limit_token(obj, **form.limits)  # type: ignore[attr-defined]  # a ToolLimitsForm
+            return
+        chosen, user = form.cleaned_data, User.objects.get(username=request.user.get_username())
+        limits = form.limits  # type: ignore[attr-defined]  # as above
+        token, secret = issue_token(user, chosen["name"], chosen["scopes"], chosen["expires_at"], **limits)
+        obj.__dict__.update(token.__dict__)
+        request.issued_secret = secret  # type: ignore[attr-defined]  # for the one answer that shows it
+
+    def response_add(self, request: HttpRequest, obj: AccessToken, post_url_continue: str | None = None) -> HttpResponse:
+        # Shown in this answer and not as a message, which would travel in a cookie first.
+        context = {**self.admin_site.each_context(request), "title": _("Token issued"), "token": obj}
+        context["secret"] = request.issued_secret  # type: ignore[attr-defined]  # as above
+        return TemplateResponse(request, "admin/accounts/token_issued.html", context, headers={"Cache-Control": "no-store"})
+
+    @confirmed(
+        label=_("Revoke tokens"),
+        warning=_("A revoked token never works again; its owner can make a new one."),
+        permission="revoke",
+        outlook=_revocation,
+    )
+    def revoke(self, request: HttpRequest, rows: list[AccessToken]) -> str:
+        for token in rows:
+            revoke_token(token)
+            self.log_change(request, token, [{"changed": {"fields": ["revoked_at"]}}])
+        return ngettext("%d token was revoked.", "%d tokens were revoked.", len(rows)) % len(rows)
+
+
+class DeleteOnlyAdmin(ClawAdmin):
+    """Notes that services keep: nothing to add or change, but one may be thrown away."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(BrowserSession)
+class BrowserSessionAdmin(ReadOnlyAdmin):
+    """Without the key inside, which is the cookie."""
+
+    list_display = ("id", link_column("user", _("user")), "address", "user_agent", "signed_in_at", "last_seen_at")
+    fields = ("user", "address", "user_agent", "signed_in_at", "last_seen_at")
+    list_filter = (("user", OneOfMany),)
+    list_filter_submit = True
+    search_fields = ("user__username", "address")
+    list_select_related = ("user",)
+    date_hierarchy = "last_seen_at"
+    ordering = ("-last_seen_at",)
+
+
+@admin.register(FailedSignIns)
+class FailedSignInsAdmin(DeleteOnlyAdmin):
+    """To delete a row is to forgive: the waiting time of that address or account is over."""
+
+    list_display = ("subject", "failures", "last_failed_at")
+    search_fields = ("subject",)
+    date_hierarchy = "last_failed_at"
+    ordering = ("-last_failed_at",)
+
+
+@admin.register(KnownAddress)
+class KnownAddressAdmin(DeleteOnlyAdmin):
+    list_display = ("account", "address", "last_seen_at")
+    search_fields = ("account", "address")
+    date_hierarchy = "last_seen_at"
+    ordering = ("-last_seen_at",)
+
+
+@admin.register(FirstAdminLink)
+class FirstAdminLinkAdmin(ReadOnlyAdmin):
+    list_display = ("id", "expires_at", "used_at")
+    fields = ("expires_at", "used_at")  # without the digest
+
+
+@admin.register(LogEntry)
+class LogEntryAdmin(ReadOnlyAdmin):
+    """Who changed what in the admin."""
+
+    list_display = ("action_time", link_column("user", _("user")), "content_type", "object_repr", "action_flag", "what")
+    list_filter = ("action_flag", "content_type")
+    search_fields = ("object_repr", "user__username")
+    list_select_related = ("user", "content_type")
+    date_hierarchy = "action_time"
+    readonly_fields = ("what",)
+
+    @admin.display(description=_("change"))
+    def what(self, entry: LogEntry) -> str:
+        return entry.get_change_message()

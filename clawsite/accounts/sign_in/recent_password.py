@@ -1,0 +1,45 @@
+"""When somebody last showed by their password that it is them: at sign-in, and when they are asked again.
+
+Changes of what guards the installation need it to be recent, so that a browser left open is not enough.
+"""
+
+import time
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.signals import user_logged_in
+from django.contrib.sessions.backends.base import SessionBase
+from django.http import HttpRequest
+from django.utils.module_loading import import_string
+
+from clawsite.infra.errors import Forbidden
+
+KEY = "confirmed_at"
+
+
+def watch() -> None:
+    user_logged_in.connect(_signed_in, dispatch_uid="clawsite.accounts.sign_in.recent_password")
+
+
+def confirm(session: SessionBase) -> None:
+    session[KEY] = time.time()
+
+
+def is_recent(session: SessionBase) -> bool:
+    return time.time() - float(session.get(KEY, 0)) <= settings.CONFIRM_MINUTES * 60
+
+
+def cookie_is_recent(cookie: str) -> bool:
+    """The same for a socket, which knows its sign-in by the cookie."""
+    store: type[SessionBase] = import_string(f"{settings.SESSION_ENGINE}.SessionStore")
+    return is_recent(store(cookie))
+
+
+def refusal() -> Forbidden:
+    """For programs' doors, which have no page to ask on."""
+    words = "confirm that it is you first: open /confirm/ in this browser and type your password"
+    return Forbidden(words, details={"code": "CONFIRMATION_REQUIRED"})
+
+
+def _signed_in(request: HttpRequest, **_signal: Any) -> None:
+    confirm(request.session)

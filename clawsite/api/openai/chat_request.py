@@ -1,0 +1,93 @@
+"""The body of `POST /v1/chat/completions`, read as a `Wish`."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from clawsite.api.openai.completion_request import Body, Count, Penalty, Wish, thinking_of
+from clawsite.api.openai.errors import Refused
+from clawsite.api.openai.input_messages import LONGEST_ID, MOST_MESSAGES, Spoken
+
+
+class ChatBody(Body):
+    messages: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_MESSAGES)]
+    stream_options: dict[str, Any] | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+    stop: str | Annotated[list[str], Field(max_length=4)] | None = None
+    seed: int | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    response_format: dict[str, Any] | None = None
+    reasoning_effort: str | None = None
+    n: int | None = None
+    logprobs: bool | None = None
+    modalities: list[str] | None = None
+    functions: list[Any] | None = None
+
+
+def read_chat(sent: Any) -> Wish:
+    body = ChatBody.model_validate(sent)
+    _refuse_what_nobody_here_can_do(body)
+    return body.wish(
+        _spoken(body.messages),
+        {
+            "max_tokens": body.max_completion_tokens or body.max_tokens,
+            "stop": body.stop,
+            "seed": body.seed,
+            "presence_penalty": body.presence_penalty,
+            "frequency_penalty": body.frequency_penalty,
+            "response_format": _format(body.response_format),
+        },
+        thinking=thinking_of(body.reasoning_effort, "reasoning_effort"),
+        include_usage=bool((body.stream_options or {}).get("include_usage")),
+    )
+
+
+def _refuse_what_nobody_here_can_do(body: ChatBody) -> None:
+    if body.n not in (None, 1):
+        raise Refused("n: one answer is given to a request", param="n", code="unsupported_value")
+    if body.logprobs:
+        raise Refused("logprobs: they are not given here", param="logprobs", code="unsupported_parameter")
+    if body.functions:
+        raise Refused("functions: use tools instead", param="functions", code="unsupported_parameter")
+    if body.modalities and body.modalities != ["text"]:
+        raise Refused("modalities: answers are text", param="modalities", code="unsupported_value")
+
+
+def _format(wished: dict[str, Any] | None) -> dict[str, Any] | None:
+    if wished is None or wished.get("type") == "text":
+        return None
+    if wished.get("type") == "json_object" or (wished.get("type") == "json_schema" and isinstance(wished.get("json_schema"), dict)):
+        return wished
+    raise Refused("response_format: text, json_object or json_schema", param="response_format", code="invalid_value")
+
+
+def _spoken(messages: list[dict[str, Any]]) -> Spoken:
+    spoken = Spoken("messages")
+    for number, message in enumerate(messages):
+        where = f"messages[{number}]"
+        if message.get("role") == "tool":
+            call_id = message.get("tool_call_id")
+            if not isinstance(call_id, str) or not call_id or len(call_id) > LONGEST_ID:
+                raise Refused(f"{where}.tool_call_id: name the call", param=f"{where}.tool_call_id", code="invalid_value")
+            spoken.result(call_id, message.get("content"), f"{where}.content")
+        else:
+            calls = _calls(spoken, message.get("tool_calls"), f"{where}.tool_calls") if message.get("role") == "assistant" else ()
+            spoken.message(message.get("role"), message.get("content"), where, calls)
+    return spoken
+
+
+def _calls(spoken: Spoken, made: Any, place: str) -> list[dict[str, Any]]:
+    """Earlier calls as they stand in a transcript."""
+    if made is not None and not isinstance(made, list):
+        raise Refused(f"{place}: write a list", param=place, code="invalid_type")
+    calls = []
+    for number, call in enumerate(made or ()):
+        where, function = f"{place}[{number}]", call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(call.get("id"), str) or not isinstance(function.get("name"), str):
+            words = f"{where}: write {{id, type: function, function: {{name, arguments}}}}"
+            raise Refused(words, param=where, code="invalid_value")
+        arguments = spoken.arguments(function.get("arguments"))
+        calls.append({"id": call["id"][:LONGEST_ID], "name": function["name"][:128], "arguments": arguments})
+    return calls

@@ -1,0 +1,80 @@
+"""A response and the items of its output, as `/v1/responses` gives them. Pure."""
+
+from typing import Any
+
+from clawsite.api.openai.run_updates import CallOut, Usage
+
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+Item = dict[str, Any]
+
+
+def response(
+    run_id: str,
+    created: int,
+    model: str,
+    *,
+    status: str = "in_progress",
+    output: list[Item] | None = None,
+    usage: Usage | None = None,
+    error: dict[str, Any] | None = None,
+    incomplete: str = "",
+    previous: str = "",
+) -> dict[str, Any]:
+    return {
+        "id": f"resp_{run_id}",
+        "object": "response",
+        "created_at": created,
+        "status": status,
+        "background": False,
+        "error": error,
+        "incomplete_details": {"reason": incomplete} if incomplete else None,
+        "instructions": None,
+        "metadata": {},
+        "model": model,
+        "output": output or [],
+        "parallel_tool_calls": True,
+        "previous_response_id": previous or None,
+        "store": True,
+        "temperature": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "truncation": "disabled",
+        "usage": usage_of(usage) if usage else None,
+    }
+
+
+def usage_of(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.prompt,
+        "input_tokens_details": {"cached_tokens": usage.cached},
+        "output_tokens": usage.completion,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.prompt + usage.completion,
+    }
+
+
+def message_item(run_id: str, number: int, text: str | None) -> Item:
+    """`None`: it is being written."""
+    status, content = ("in_progress", []) if text is None else ("completed", [text_part(text)])
+    return {"id": f"msg_{run_id}_{number}", "type": "message", "role": "assistant", "status": status, "content": content}
+
+
+def text_part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def call_item(call: CallOut, *, whole: bool = True) -> Item:
+    return {
+        "id": f"fc_{call.id}",
+        "type": "function_call",
+        "status": "completed" if whole else "in_progress",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.arguments if whole else "",
+    }
+
+
+def status_of(finish: str) -> tuple[str, str]:
+    """Status, and why it is not complete. Calls of the caller's tools are complete: the next request brings their results."""
+    return ("incomplete", INCOMPLETE[finish]) if finish in INCOMPLETE else ("completed", "")

@@ -1,0 +1,77 @@
+"""The REST API: the routers, and how requests are read and answered. Imported with its first request: see `mount`.
+
+It has no rules of its own: every operation ends in the service or selector that the socket's method of the same meaning uses.
+"""
+
+from typing import Any, cast
+
+import orjson
+from django.http import HttpRequest, HttpResponse
+from django.utils.datastructures import MultiValueDict
+from ninja import NinjaAPI
+from ninja.errors import ValidationError
+from ninja.operation import Operation
+from ninja.parser import Parser
+from ninja.renderers import BaseRenderer
+from pydantic.alias_generators import to_camel
+
+from clawsite.api.http.permissions import ApiRequest
+from clawsite.api.http.problems import faulty, problem, problem_of
+from clawsite.api.rest import agents, approvals, messages, policies, runs, sessions, tokens
+from clawsite.infra.errors import InvalidRequest
+from clawsite.infra.text import storable
+from clawsite.infra.version import version
+
+DESCRIPTION = """What a program does with Clawsite over HTTP. A program sends its token as `Authorization: Bearer …`; a page of
+Clawsite sends its cookie, and with every change the header `X-CSRFToken`. Refusals are `application/problem+json`."""
+
+
+class StorableParser(Parser):
+    """Gives operations what a database can keep, without the character NUL and half characters. The body was read by `needs`."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        return cast(ApiRequest, request).given
+
+    def parse_querydict(self, data: "MultiValueDict[str, Any]", list_fields: list[str], request: HttpRequest) -> dict[str, Any]:
+        return {name: storable(value) for name, value in super().parse_querydict(data, list_fields, request).items()}
+
+
+class QuickRenderer(BaseRenderer):
+    media_type = "application/json"
+
+    def render(self, request: HttpRequest, data: Any, *, response_status: int) -> bytes:
+        return orjson.dumps(data)
+
+
+class Api(NinjaAPI):
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        """What a generated client calls it."""
+        return to_camel(operation.view_func.__name__)
+
+
+api = Api(
+    title="Clawsite",
+    version=version(),
+    description=DESCRIPTION,
+    openapi_url=None,  # both are served by `mount`, which knows where it is mounted
+    docs_url=None,
+    parser=StorableParser(),
+    renderer=QuickRenderer(),
+)
+for module in (sessions, messages, runs, approvals, policies, agents, tokens):
+    api.add_router("", module.router)
+
+
+@api.exception_handler(ValidationError)
+def wrong_values(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    return faulty(error.errors)
+
+
+@api.exception_handler(orjson.JSONDecodeError)
+def unreadable(request: HttpRequest, error: orjson.JSONDecodeError) -> HttpResponse:
+    return problem(InvalidRequest.http_status, InvalidRequest.code, "the body is not JSON")
+
+
+@api.exception_handler(Exception)
+def refused(request: HttpRequest, error: Exception) -> HttpResponse:
+    return problem_of(error, operation=f"{request.method} {request.path}")

@@ -1,0 +1,145 @@
+"""The tool policy over REST: its rows, its versions, and why a tool is refused. Read only: no program changes the policy."""
+
+from typing import Annotated, Any
+
+from ninja import Path, Router
+from typing_extensions import TypedDict
+
+from agents.prepare.effective_tools import effective_tools
+from clawsite.accounts.models import User
+from clawsite.api.http.pagination import CursorText, Limit, Page, cursor_of, number, place_in
+from clawsite.api.http.permissions import ApiRequest, needs
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.infra import clock, db
+from clawsite.infra.errors import Forbidden, NotFound
+from sessions_app.sessions.service import find_session
+from tools_app.models import PolicyVersion
+from tools_app.policy.rules import RuleRow
+from tools_app.policy_store import policies
+
+router = Router(tags=["policies"])
+
+LOOK = "tools_app.view_toolpolicy"  # as for the pages
+
+
+class PolicyRow(TypedDict):
+    """What is said in one place. Rows of different places must all agree: docs/policy.md."""
+
+    scope: str
+    subject: str
+    provider: str
+    channel: str
+    group: str
+    sender: str
+    profile: str
+    allow: list[str]
+    alsoAllow: list[str]
+    deny: list[str]
+
+
+class Policy(TypedDict):
+    version: int
+    rows: list[PolicyRow]
+
+
+class PolicyChange(TypedDict):
+    version: int
+    change: str
+    changedBy: str | None
+    createdAt: int
+
+
+@router.get("/policies", response=Policy, auth=needs(Scope.READ, Scope.ADMIN))
+async def get_policies(request: ApiRequest) -> Any:
+    """The policy of this moment."""
+    return await db.read(_policy, request.auth.user, None)
+
+
+@router.get("/policies/versions", response=Page[PolicyChange], auth=needs(Scope.READ, Scope.ADMIN))
+async def list_versions(request: ApiRequest, limit: Limit = 50, cursor: CursorText = "") -> Any:
+    """Who changed the policy and when, newest first."""
+    return await db.read(_versions, request.auth.user, place_in(cursor, number), limit)
+
+
+@router.get("/policies/versions/{version}", response=Policy, auth=needs(Scope.READ, Scope.ADMIN))
+async def get_version(request: ApiRequest, version: Annotated[int, Path(ge=1, lt=2**31)]) -> Any:
+    """The rows of an earlier version."""
+    return await db.read(_policy, request.auth.user, version)
+
+
+def _policy(user: User, version: int | None) -> Policy:
+    _may_look(user)
+    rules = policies.current_rules() if version is None else policies.rules_at(version)
+    return Policy(version=rules.version, rows=[_row(row) for row in rules.rows])
+
+
+def _row(row: RuleRow) -> PolicyRow:
+    return PolicyRow(
+        scope=row.scope,
+        subject=row.subject,
+        provider=row.provider,
+        channel=row.channel,
+        group=row.group,
+        sender=row.sender,
+        profile=row.profile,
+        allow=list(row.allow),
+        alsoAllow=list(row.also_allow),
+        deny=list(row.deny),
+    )
+
+
+def _versions(user: User, place: list[Any] | None, limit: int) -> Page[PolicyChange]:
+    _may_look(user)
+    found = PolicyVersion.objects.select_related("changed_by").order_by("-number")
+    rows = list((found.filter(number__lt=place[0]) if place else found)[: limit + 1])
+    changes = [
+        PolicyChange(
+            version=row.number,
+            change=row.change,
+            changedBy=row.changed_by.get_username() if row.changed_by else None,
+            createdAt=clock.to_ms(row.created_at),
+        )
+        for row in rows[:limit]
+    ]
+    return {"items": changes, "next": cursor_of(rows[limit - 1].number) if len(rows) > limit else None}
+
+
+def _may_look(user: User) -> None:
+    if not user.has_perm(LOOK):
+        raise Forbidden("your account may not look at the tool policy; ask an operator")
+
+
+class LayerStep(TypedDict):
+    layer: str
+    effect: str
+    rule: str
+
+
+class Explanation(TypedDict):
+    """`steps` is what every layer of the policy that had an opinion said. `reason` is what else the tool lacks, if anything."""
+
+    tool: str
+    offered: bool
+    policyVersion: int
+    steps: list[LayerStep]
+    reason: str | None
+
+
+@router.get("/sessions/{session_id}/tools/{tool}", response=Explanation, auth=needs(Scope.READ))
+async def explain_tool(request: ApiRequest, session_id: str, tool: Annotated[str, Path(max_length=128)]) -> Any:
+    """Why a message of yours in this session could use a tool, or not."""
+    return await db.read(_explained, request.auth.user, session_id, tool)
+
+
+def _explained(user: User, session_id: str, tool: str) -> Explanation:
+    seen = effective_tools(user, find_session(user, session_id=session_id))
+    steps = seen.toolset.verdict.trace.get(tool)
+    if steps is None:
+        raise NotFound(f"there is no tool {tool!r}")
+    return Explanation(
+        tool=tool,
+        offered=tool in seen.toolset.tools,
+        policyVersion=seen.rules.version,
+        steps=[LayerStep(layer=step.layer, effect=step.effect, rule=step.rule) for step in steps],
+        reason=seen.toolset.declined.get(tool),
+    )

@@ -1,0 +1,109 @@
+"""`POST /tools/invoke`: one tool call by a program, through the same door as the model's. OpenClaw's shape."""
+
+from typing import Any
+from uuid import uuid4
+
+import orjson
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from clawsite.api.http.authentication import identified
+from clawsite.api.http.long_requests import while_theirs
+from clawsite.gateway.protocol.frames import complaint
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server import runtime
+from clawsite.gateway.server.session_address import Id, IdempotencyKey, Key, address_of
+from clawsite.gateway.server.tool_invocation import USUAL_PATIENCE, Patience, carry_out
+from clawsite.infra.bounded_json import read_json
+from clawsite.infra.errors import ClawError, InvalidRequest
+from clawsite.infra.request_body import understood
+from clawsite.routing.tool_invocation import Invocation
+from sessions_app.labels.rules import NOT_OFFERED
+from sessions_app.runs.invocation_outcome import Outcome
+
+REFUSED = "tool_not_allowed"
+MOST_BYTES = 2 << 20
+MOST_VALUES = 20_000
+
+
+class InvokeBody(BaseModel):
+    """`action` is put among the arguments. Without a session it is the agent's main one of the caller's account."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+    tool: str = Field(min_length=1, max_length=128)
+    action: str | None = Field(None, max_length=128)
+    args: dict[str, Any] = Field(default_factory=dict)
+    session_key: Key | None = None
+    session_id: Id | None = None
+    agent_id: Id | None = None
+    idempotency_key: IdempotencyKey | None = None
+    timeout_ms: Patience = USUAL_PATIENCE
+    dry_run: bool = False
+
+    @field_validator("dry_run")
+    @classmethod
+    def _never_dry(cls, value: bool) -> bool:
+        if value:
+            raise PydanticCustomError("not_here", "Cannot be used: a call is made or refused; tools.effective lists the tools")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_for_tool(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "name" in data and "tool" not in data:
+            return {**{key: value for key, value in data.items() if key != "name"}, "tool": data["name"]}
+        return data
+
+
+@csrf_exempt  # a token needs none; a cookie is checked by `caller`
+async def invoke_tool(request: HttpRequest) -> JsonResponse:
+    """200 {ok, result}, or {ok: false, error: {type, message, layer?}} with one of these:
+
+    400 a failed tool or a wrong body   401 no good credential   403 refused, and by which layer; or the scope is missing
+    404 no such tool or session, or the tool is not offered here   409 the same key with another body
+    429 too many unfinished runs or failed attempts   503 it would work later   504 not ended in time
+    429 and 503 say with Retry-After when to try again, if it is known.
+    """
+    if request.method != "POST":
+        return _error(405, "method_not_allowed", "use POST", headers={"Allow": "POST"})
+    try:
+        who = await identified(request, Scope.WRITE)
+        body = await understood(request, MOST_BYTES, _read)
+        args = {**body.args, "action": body.action} if body.action else body.args
+        run_id = body.idempotency_key or f"invoke-{uuid4().hex}"
+        to = address_of(body.session_key, body.session_id, body.agent_id)
+        gateway = await runtime.running()
+        call = carry_out(Invocation(who.user, body.tool, args, run_id, to), gateway.hub.run_waits, body.timeout_ms)
+        return _answer(await while_theirs(gateway, who, call), run_id)
+    except orjson.JSONDecodeError:
+        return _error(400, "invalid_request", "the body is not JSON")
+    except ClawError as error:
+        return _error(error.http_status, error.code.lower(), error.message, headers=error.retry_headers)
+
+
+def _read(sent: bytes) -> InvokeBody:
+    try:
+        return InvokeBody.model_validate(read_json(sent, MOST_VALUES))
+    except ValidationError as error:
+        raise InvalidRequest(complaint(error)) from None
+
+
+def _answer(outcome: Outcome, run_id: str) -> JsonResponse:
+    if not outcome.code:
+        return JsonResponse({"ok": True, "runId": run_id, "result": outcome.result})
+    status = 504 if outcome.code == "timeout" else 400
+    if outcome.code == REFUSED:
+        status = 404 if outcome.layer == NOT_OFFERED else 403
+    return _error(status, outcome.code, outcome.words, layer=outcome.layer, run_id=run_id)
+
+
+def _error(
+    status: int, kind: str, message: str, *, layer: str = "", run_id: str = "", headers: dict[str, str] | None = None
+) -> JsonResponse:
+    error = {"type": kind, "message": message, **({"layer": layer} if layer else {})}
+    told = {"ok": False, "error": error, **({"runId": run_id} if run_id else {})}
+    return JsonResponse(told, status=status, headers=headers or {})

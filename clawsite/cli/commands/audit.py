@@ -1,0 +1,131 @@
+"""`claw audit`: whether the log is as it was written; the log as JSON lines; the head of its chain in a file."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clawsite.cli.command import CommandFailed, load_django
+from clawsite.cli.output import harmless
+
+if TYPE_CHECKING:
+    from clawsite.infra.audit.verify import Report
+
+HELP = "Verify, export and anchor the audit log"
+EXAMPLES = """examples:
+  claw audit verify                                      exit code 1 if a row was changed, removed, added or moved
+  claw audit verify --anchor /mnt/elsewhere/audit.jsonl --json
+  claw audit export --since 2026-01-31 > january.jsonl   one entry a line, oldest first; that it was exported is recorded
+  claw audit anchor /mnt/elsewhere/audit.jsonl           adds position and hash of the head to the file
+
+Set CLAWSITE_AUDIT_ANCHOR to a file, best on a disk that this host can only add to, and workers add the head to it every ten
+minutes; `verify` then compares with every line of it. Without an anchor nobody can tell that the end was cut off, or that
+somebody who owns the database wrote the whole chain anew. The gateway may be running.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    verify = actions.add_parser("verify", help="walk the chain and name every row that does not fit")
+    verify.add_argument("--anchor", metavar="FILE", help="compare with these heads (CLAWSITE_AUDIT_ANCHOR)")
+    verify.add_argument("--json", action="store_true", help="for programs")
+    export = actions.add_parser("export", help="write the entries as JSON lines")
+    export.add_argument("--since", metavar="TIME", type=_moment, help="from then on, such as 2026-01-31 or 2026-01-31T09:00+01:00")
+    anchor = actions.add_parser("anchor", help="add the head of the chain to a file")
+    anchor.add_argument("file", metavar="FILE")
+
+
+def run(options: argparse.Namespace) -> int:
+    load_django(pool=False)
+    return ACTIONS[options.action](options)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from django.conf import settings
+
+    from clawsite.infra.audit import anchor as audit_anchor
+    from clawsite.infra.audit.verify import verify
+
+    name = options.anchor or settings.AUDIT_ANCHOR
+    try:
+        report = verify(audit_anchor.read(Path(name)) if name else ())
+    except audit_anchor.BadAnchor as bad:
+        raise CommandFailed(str(bad)) from bad
+    except OSError as error:
+        raise CommandFailed(f"cannot read the anchors in {name}: {error.strerror}") from error
+    if options.json:
+        print(json.dumps(_as_json(report), indent=2))
+    else:
+        _tell(report)
+    return 0 if report.whole else 1
+
+
+def _as_json(report: "Report") -> dict[str, Any]:
+    oldest = report.oldest_unsealed
+    return {
+        "whole": report.whole,
+        "position": report.position,
+        "hash": report.hash,
+        "sealed": report.sealed,
+        "unsealed": report.unsealed,
+        "oldestUnsealed": oldest.isoformat() if oldest else None,
+        "anchors": report.anchors,
+        "findings": [asdict(finding) for finding in report.findings],
+        "moreFindings": report.more,
+    }
+
+
+def _tell(report: "Report") -> None:
+    for finding in report.findings:
+        print(harmless(f"{finding.kind:<10} {finding.words}"))
+    if report.more:
+        print(f"… and {report.more:,} more")
+    if report.oldest_unsealed:
+        print(f"{report.unsealed:,} entries are not sealed yet, the oldest of {report.oldest_unsealed:%Y-%m-%d %H:%M:%S} UTC.")
+    held = f"{report.sealed:,} sealed entries, {report.anchors:,} anchors"
+    if report.whole:
+        print(f"The audit log is whole: {held}; head {report.position} {report.hash}")
+    else:
+        count = len(report.findings) + report.more
+        print(f"claw: the audit log was tampered with: {count:,} findings in {held}", file=sys.stderr)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from clawsite.infra.audit import export as audit_export
+    from clawsite.infra.audit import log as audit_log
+    from clawsite.infra.models import AuditEntry
+
+    entries = AuditEntry.objects.all()
+    if options.since:
+        entries = entries.filter(at__gte=options.since)
+    audit_log.record("audit.exported", since=options.since.isoformat() if options.since else "the beginning")
+    for lines in audit_export.pages(entries):
+        sys.stdout.buffer.write(lines)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _anchor(options: argparse.Namespace) -> int:
+    from clawsite.infra.audit import anchor as audit_anchor
+
+    try:
+        made = audit_anchor.append(Path(options.file))
+    except OSError as error:
+        raise CommandFailed(f"cannot add to {options.file}: {error.strerror}") from error
+    print(f"Added position {made.position}, {made.hash}." if made else "Nothing to add: the last line has the head already.")
+    return 0
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 2026-01-31 or 2026-01-31T09:00+01:00") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {"verify": _verify, "export": _export, "anchor": _anchor}

@@ -1,0 +1,52 @@
+"""`claw import`: a session made from a transcript in JSON lines. Writes to the database itself, all of it or nothing."""
+
+import argparse
+import contextlib
+import sys
+from typing import IO
+
+from clawsite.cli.command import CommandFailed, load_django
+from clawsite.cli.commands.export import account
+from clawsite.infra.errors import ClawError
+
+HELP = "Make a session from a transcript that `claw export` wrote"
+EXAMPLES = """examples:
+  claw import --user ada --session agent:main:notes notes.jsonl
+  gunzip -c notes.jsonl.gz | claw import --user ada --session agent:main:notes
+  claw export --user ada --session main | claw import --user bob --session agent:main:from-ada
+
+Every line is checked first. One that is wrong is named by its number, and nothing is written. The session must be new, or one
+in which nothing was said yet. Entries keep their ids, times and generations, but belong to no run; nothing in them is carried
+out. A line may have 1 MiB, a file 100,000 lines.
+"""
+
+STDIN = "-"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--user", metavar="NAME", required=True, help="who will own the session")
+    parser.add_argument("--session", metavar="KEY", required=True, help="key of the new session, such as agent:main:notes")
+    parser.add_argument("file", metavar="FILE", nargs="?", default=STDIN, help="the transcript; - or nothing: standard input")
+
+
+def run(options: argparse.Namespace) -> int:
+    load_django(pool=False)
+    from sessions_app.sessions.transfer import import_transcript
+
+    user = account(options.user)
+    with _opened(options.file) as file:
+        try:
+            made = import_transcript(user, options.session, file)
+        except ClawError as error:
+            raise CommandFailed(f"nothing was imported: {error.message}") from error
+    print(f"{made.entries:,} entries imported into {made.session.key} of {user.username}")
+    return 0
+
+
+def _opened(name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    if name == STDIN:
+        return contextlib.nullcontext(sys.stdin.buffer)
+    try:
+        return open(name, "rb")
+    except OSError as error:
+        raise CommandFailed(f"cannot read {name}: {error.strerror}") from error

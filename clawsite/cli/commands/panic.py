@@ -1,0 +1,125 @@
+"""`claw panic`: stop everything, one agent or one run, and let it go on. Works on the database itself, also without a server."""
+
+import argparse
+import getpass
+import time
+from typing import TYPE_CHECKING
+
+from clawsite.cli.command import CommandFailed, load_django, read_settings
+from clawsite.cli.output import harmless
+from clawsite.cli.serving.readiness import require_migrated
+from clawsite.infra.errors import ClawError
+
+if TYPE_CHECKING:
+    from sessions_app.models import Freeze
+
+HELP = "Stop everything, one agent or one run at once, and resume it later"
+EXAMPLES = """examples:
+  claw panic --reason "it deletes files"                    everything stops
+  claw panic --agent main --reason "wrong model"
+  claw panic --run 4711 --reason "runs in circles"          the number of its page, /runs/4711/
+  claw panic --list                                         what is stopped, by whom and why
+  claw panic --resume --reason "it was the test data"       with --agent or --run as it was stopped
+
+From the moment this returns no tool call starts. What was under way is ended or dropped within two seconds, which it waits for.
+Nothing is lost: messages are still accepted, questions can be answered, and everything goes on when you resume. A command that was
+ended half-way is not repeated, and what it did until then is not undone.
+
+Exit code: 0 done, 1 it could not be done or a worker has not confirmed yet.
+"""
+
+CONFIRM_SECONDS = 5.0  # workers look every second; a tool may need another to end
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--agent", metavar="ID", help="only this agent (default: everything)")
+    what.add_argument("--run", metavar="N", help="only this run")
+    do = parser.add_mutually_exclusive_group()
+    do.add_argument("--resume", action="store_true", help="let it go on")
+    do.add_argument("--list", action="store_true", help="show what is stopped, and change nothing")
+    parser.add_argument("--reason", metavar="TEXT", help="why; people who wait will read it")
+
+
+def run(options: argparse.Namespace) -> int:
+    load_django(pool=False)
+    require_migrated(read_settings())
+    if options.list:
+        return _list()
+    if not options.reason:
+        raise CommandFailed("say why with --reason: people who wait will read it", 2)
+    scope = "agent" if options.agent else "run" if options.run else "all"
+    try:
+        act = _resume if options.resume else _stop
+        return act(scope, options.agent or options.run or "", options.reason)
+    except ClawError as error:
+        raise CommandFailed(error.message) from error
+
+
+def _stop(scope: str, subject: str, reason: str) -> int:
+    from agents import freezes as stops
+
+    made, created = stops.stop(scope, subject, reason=reason, by=None, by_name=_me())
+    print(harmless(f"Stopped: {_named(made)}." if created else f"Stopped already: {_line(made)}"))
+    left = _confirmed(made)
+    if left:
+        print(f"{left} runs have not confirmed it yet. Is their worker alive? `claw panic --list` tells when they have.")
+    return 1 if left else 0
+
+
+def _confirmed(made: "Freeze") -> int:
+    """Wait until no living worker has anything of it any more; -> how many runs still are with one."""
+    from sessions_app.runs import freezes
+
+    give_up = time.monotonic() + CONFIRM_SECONDS
+    while left := freezes.still_working([made], gone=_gone()):
+        if time.monotonic() > give_up:
+            break
+        time.sleep(0.05)
+    return left
+
+
+def _gone() -> list[str]:
+    """Workers of this host that are dead, as all are when the server is down: they do nothing, whatever the rows say."""
+    from clawsite.infra.process.identity import is_alive, own_identity
+    from sessions_app.runs import workers
+
+    return workers.dead_on_this_host(own_identity(), is_alive)
+
+
+def _resume(scope: str, subject: str, reason: str) -> int:
+    from sessions_app.runs import freezes
+
+    lifted = freezes.lift(scope, subject, reason=reason, by=None, by_name=_me())
+    print(harmless(f"Resumed: {_named(lifted)}."))
+    _list(quiet=True)
+    return 0
+
+
+def _list(*, quiet: bool = False) -> int:
+    from sessions_app.runs import freezes
+
+    found = freezes.active()
+    for stop in found:
+        print(harmless(_line(stop)))
+    if not found and not quiet:
+        print("Nothing is stopped.")
+    if left := freezes.still_working(found, gone=_gone()):
+        print(f"{left} runs have not confirmed it yet.")
+    return 0
+
+
+def _named(stop: "Freeze") -> str:
+    return "everything" if stop.scope == stop.Scope.ALL else f"{stop.scope} {stop.subject}"
+
+
+def _line(stop: "Freeze") -> str:
+    return f"{_named(stop)}, since {stop.at:%Y-%m-%d %H:%M:%S} UTC, by {stop.by_name}: {stop.reason}"
+
+
+def _me() -> str:
+    """The account of the host: there is no other on a command line."""
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (KeyError, OSError):
+        return "command line"

@@ -1,0 +1,198 @@
+"""`claw policy`: which tools an agent gets and why; the policy as a file; its tests; the way back. On the database itself."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clawsite.cli.command import CommandFailed, load_django
+from clawsite.cli.output import harmless, print_table
+from clawsite.infra.errors import ClawError
+
+if TYPE_CHECKING:
+    from clawsite.accounts.models import User
+
+HELP = "Explain, export, import, test and restore the tool policy"
+EXAMPLES = """examples:
+  claw policy explain --agent main                                     every tool: kept, refused or not offered, and why
+  claw policy explain --agent support-bot --tool exec                  one tool, all nine layers
+  claw policy explain --agent main --provider openai/gpt-5 --channel telegram --group -100123 --sender anna --json
+  claw policy export > policy.yaml                                     the rules and tests in force; --version 12: older rules
+  claw policy diff policy.yaml                                         what importing it would change; exit code 1 if anything
+  claw policy import policy.yaml                                       shows the same, asks, and makes it the next version
+  claw policy import policy.yaml --yes --expect-version 12             for scripts: only if nobody changed anything since 12
+  claw policy test                                                     exit code 1 if a policy test is broken
+  claw policy versions
+  claw policy restore 11                                               as a new version; what was in between stays in the history
+
+A direct chat with the owner of the session is meant unless options say otherwise. The gateway may be running: it follows at once.
+The same answers, with editing and replay, are on the page /policies/.
+"""
+STDIN = "-"
+STATES = {"broken": "BROKEN", "idle": "idle  ", "holds": "holds "}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    explain = actions.add_parser("explain", help="which tools an agent gets, and which layer refuses the others")
+    explain.add_argument("--agent", metavar="ID", default="main", help="id of the agent (main)")
+    explain.add_argument("--provider", metavar="P/M", default="", help="the model, as openai/gpt-5, or its provider alone")
+    explain.add_argument("--tool", metavar="NAME", default="", help="this one only, layer by layer")
+    explain.add_argument("--channel", metavar="NAME", default="", help="such as telegram")
+    explain.add_argument("--group", metavar="ID", default="", help="a group chat; without it a direct chat is meant")
+    explain.add_argument("--sender", metavar="NAME", default="", help="id, user name or name of somebody in the group")
+    explain.add_argument("--sandboxed", action="store_true", help="in a sandbox")
+    explain.add_argument("--subagent", action="store_true", help="in the session of a subagent")
+    explain.add_argument("--not-owner", action="store_true", help="asked by somebody else than the owner of the session")
+    explain.add_argument("--json", action="store_true", help="with the whole trace, for programs")
+    export = actions.add_parser("export", help="write rules and tests as YAML")
+    export.add_argument("--version", metavar="N", type=int, help="rules of an earlier version, with the tests of now")
+    diff = actions.add_parser("diff", help="what importing a file would change")
+    importing = actions.add_parser("import", help="put a file in the place of all rules and tests")
+    for each in (diff, importing):
+        each.add_argument("file", metavar="FILE", help="as `export` writes it; - for standard input")
+    actions.add_parser("test", help="whether every policy test holds now")
+    actions.add_parser("versions", help="who changed what and when, newest first")
+    restore = actions.add_parser("restore", help="make the rules of an earlier version those of a new one")
+    restore.add_argument("number", metavar="N", type=int)
+    for each in (importing, restore):
+        each.add_argument("--expect-version", metavar="N", type=int, help="only if this is still the version in force")
+        each.add_argument("--user", metavar="NAME", help="whom the history names for it")
+        each.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(options: argparse.Namespace) -> int:
+    load_django(pool=False)
+    from tools_app.sources import plugins
+
+    try:
+        plugins.imported(plugins.enabled_names(), plugins.IMPORT_SECONDS)  # every answer here is about what they bring, too
+        return ACTIONS[options.action](options)
+    except ClawError as error:
+        raise CommandFailed(error.message) from error
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from clawsite.cli.commands.policy_explain import explain
+
+    return explain(options)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from tools_app.policy_store.files import current_file
+    from tools_app.policy_store.policies import rules_at
+
+    sys.stdout.write(current_file(rules_at(options.version) if options.version is not None else None).to_yaml())
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from tools_app.policy_store.files import differences, read_file
+
+    found = differences(read_file(_text(options.file)))
+    if found:
+        print(harmless(found))
+    return 1 if found else 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from tools_app.policy_store.checks import warnings_of
+    from tools_app.policy_store.files import differences, import_file, read_file
+    from tools_app.policy_store.policies import current_rules
+
+    file = read_file(_text(options.file))
+    before = current_rules()
+    expected = options.expect_version if options.expect_version is not None else before.version
+    found = differences(file)
+    if not found:
+        print("Nothing to import: the file says what is in force.")
+        return 0
+    if not options.yes:
+        _ask(harmless(found), "Import this?", may_ask=options.file != STDIN)
+    made = import_file(file, changed_by=_author(options.user), expected_version=expected)
+    print(f"Imported. This is policy version {made}.")
+    rules = current_rules()
+    for row in rules.rows:
+        for doubt in warnings_of(row, rules) if row not in before.rows else ():
+            print(harmless(f"warning: {row.key}: {doubt.words}"), file=sys.stderr)
+    return 0
+
+
+def _test(options: argparse.Namespace) -> int:
+    from tools_app.policy_store.policy_tests import checked_tests
+
+    checked = checked_tests()
+    for each in checked:
+        print(harmless(f"{STATES[each.state]}  {each.test.name}" + (f"\n        {each.words}" if each.fault else "")))
+    broken, idle = (sum(each.state == state for each in checked) for state in ("broken", "idle"))
+    print(f"{broken} of {len(checked)} broken." if broken else f"All {len(checked) - idle} hold.")
+    if idle:
+        print(f"{idle} idle: the plugin or MCP server of the tool is switched off, cannot be used or was not seen yet.")
+    return 1 if broken else 0
+
+
+def _versions(options: argparse.Namespace) -> int:
+    from tools_app.models import PolicyVersion
+
+    found = PolicyVersion.objects.select_related("changed_by")
+    print_table(
+        (
+            str(each.number),
+            f"{each.created_at:%Y-%m-%d %H:%M}",
+            str(each.changed_by or "-"),
+            f"{len(each.snapshot)} rows",
+            each.change,
+        )
+        for each in found
+    )
+    return 0
+
+
+def _restore(options: argparse.Namespace) -> int:
+    from tools_app.policy_store.files import current_file, differences
+    from tools_app.policy_store.policies import current_rules, restore_version, rules_at
+
+    expected = options.expect_version if options.expect_version is not None else current_rules().version
+    found = differences(current_file(rules_at(options.number)))
+    if not found:
+        print(f"Nothing to restore: version {options.number} says what is in force.")
+        return 0
+    if not options.yes:
+        _ask(harmless(found), f"Restore version {options.number}?")
+    made = restore_version(options.number, changed_by=_author(options.user), expected_version=expected)
+    print(f"Version {options.number} is restored, as policy version {made}.")
+    return 0
+
+
+def _ask(shown: str, question: str, *, may_ask: bool = True) -> None:
+    """Go on only after a yes. Where nobody can be asked, it takes --yes."""
+    print(shown)
+    if not (may_ask and sys.stdin.isatty()):
+        raise CommandFailed("nothing was changed: nobody can be asked here, so say --yes")
+    if input(f"\n{question} [y/N] ").strip().lower() not in ("y", "yes"):
+        raise CommandFailed("nothing was changed")
+
+
+def _author(name: str | None) -> "User | None":
+    from clawsite.cli.commands.export import account
+
+    return account(name) if name else None
+
+
+def _text(name: str) -> str:
+    try:
+        return sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(f"cannot read {name}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
+
+
+ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "explain": _explain,
+    "export": _export,
+    "diff": _diff,
+    "import": _import,
+    "test": _test,
+    "versions": _versions,
+    "restore": _restore,
+}

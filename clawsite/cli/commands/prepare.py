@@ -1,0 +1,109 @@
+"""Makes the installation ready: migrations, static files, the first administrator. `serve` runs it in a process of its own.
+
+Safe to repeat, and from several hosts at once: on PostgreSQL they take turns.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from clawsite.cli.command import load_django, read_settings
+from clawsite.cli.serving.readiness import static_is_current
+from clawsite.infra.observability import logs
+from clawsite.infra.process import child
+from clawsite.infra.version import version
+
+HELP = "Migrate the database, collect static files, offer the first sign-in; `serve` does it by itself"
+EXAMPLES = """examples:
+  claw prepare           once per release, before starting `web` and `worker` processes by hand
+  claw prepare --json    one JSON object per line: {"step": …} while it works, {"done": …} at the end
+"""
+
+_TURN = 0x0C1A_7517E  # any number; the key of PostgreSQL's advisory lock
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON lines for programs")
+    parser.add_argument("--gently", action="store_true", help="leave the processors to others")
+
+
+def run(options: argparse.Namespace) -> int:
+    child.end_with_parent()
+    if options.gently:
+        os.nice(10)
+    settings = read_settings()
+    logs.configure("prepare", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN])
+    load_django(pool=False)
+
+    def tell(line: dict[str, Any]) -> None:
+        print(json.dumps(line) if options.json else _as_text(line), flush=True)
+
+    with _own_turn():
+        if count := _unapplied():
+            tell({"step": f"Applying {count} migrations to the database."})
+        _migrate()
+        if not static_is_current(settings):
+            tell({"step": "Collecting static files."})
+            _collect_static()
+        tell({"done": _first_steps(settings)})
+    return 0
+
+
+@contextlib.contextmanager
+def _own_turn() -> Iterator[None]:
+    """Keep two hosts from migrating one PostgreSQL database together. On SQLite, `serve` holds a lock of its own."""
+    from django.db import connection
+
+    connection.ensure_connection()
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [_TURN])
+        try:
+            yield
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [_TURN])
+
+
+def _unapplied() -> int:
+    from django.db import connection
+    from django.db.migrations.executor import MigrationExecutor
+
+    executor = MigrationExecutor(connection)
+    return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def _migrate() -> None:
+    """Also when there is nothing to apply: groups, lanes and triggers are installed by its post_migrate receivers."""
+    from django.core.management import call_command
+
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+def _collect_static() -> None:
+    from django.core.management import call_command
+
+    call_command("collectstatic", interactive=False, verbosity=0)
+
+
+def _first_steps(settings: Any) -> dict[str, Any]:
+    from agents.models import MAIN
+    from agents.selectors import find_agent, model_of
+    from clawsite.accounts.models import User
+    from clawsite.accounts.sign_in import first_admin
+
+    link = first_admin.first_admin_link(settings.ALLOWED_ORIGINS[0])
+    people = User.objects.filter(is_active=True, is_service=False, is_staff=True).order_by("pk")
+    names = list(people.values_list("username", flat=True)[:3])
+    return {"link": link, "people": names, "model": model_of(find_agent(MAIN)), "version": version()}
+
+
+def _as_text(line: dict[str, Any]) -> str:
+    if "step" in line:
+        return str(line["step"])
+    done = line["done"]
+    return f"Ready. First sign-in: {done['link']}" if done["link"] else "Ready."

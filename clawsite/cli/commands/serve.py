@@ -1,0 +1,194 @@
+"""`claw serve`: everything on one host. Holds the state directory and the port, prepares, then supervises web and worker.
+
+Loads no Django: it is one of three processes and waits for months. What needs models is done by `claw prepare`.
+"""
+
+import argparse
+import contextlib
+import errno
+import fcntl
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from clawsite.cli import address
+from clawsite.cli import errors as trouble
+from clawsite.cli.command import CommandFailed, read_settings
+from clawsite.cli.serving import banner, readiness
+from clawsite.cli.serving.supervisor import Child, Supervisor
+from clawsite.infra.observability import logs
+from clawsite.infra.process import child
+
+log = logging.getLogger(__name__)
+
+HELP = "Run everything on this host: web, worker and database (start here)"
+EXAMPLES = """examples:
+  claw serve                                            http://127.0.0.1:8765, state in .clawsite/
+  CLAWSITE_PORT=9000 CLAWSITE_HOME=~/claw claw serve    another port and state directory
+  CLAWSITE_MODEL=openai/gpt-5 OPENAI_API_KEY=… claw serve
+
+Ctrl-C or SIGTERM drains: runs in progress are handed over and go on at the next start. A second one kills at once.
+All settings: docs/deployment.md
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="worker processes (default 1, enough for 64 runs at a time)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.workers < 1:
+        raise CommandFailed("--workers must be at least 1.", code=2)
+    settings = read_settings()
+    logs.configure("serve", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
+    with (
+        hold(settings.HOME / "serve.lock"),
+        listen(settings.HOST, settings.PORT) as listener,
+        address.note(settings.HOME, listener),
+    ):
+        return Service(settings, listener, options.workers).run()
+
+
+@contextlib.contextmanager
+def hold(path: Path) -> Any:
+    """Refuse to start twice on one state directory. The kernel frees the lock with the process, however it ends."""
+    with open(path, "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read().strip() or "unknown"
+            raise CommandFailed(
+                f"already running on {path.parent} as process {owner}. "
+                f"Stop it (kill {owner}), or set CLAWSITE_HOME to another directory."
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The socket web inherits. Kept open here, so that clients who dial while web restarts wait instead of being refused."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    give_up = time.monotonic() + 2  # after kill -9 of a supervisor its web process may need a moment to let go
+    while True:
+        try:
+            return socket.create_server((host, port), family=family, backlog=2048)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and time.monotonic() < give_up:
+                time.sleep(0.05)
+                continue
+            if error.errno == errno.EADDRINUSE:
+                raise CommandFailed(trouble.port_in_use(host, port)) from error
+            raise CommandFailed(
+                f"cannot listen on {host}:{port}: {error.strerror}. Check CLAWSITE_HOST and CLAWSITE_PORT."
+            ) from error
+
+
+class Service:
+    """What `serve` supervises, and in which order it starts."""
+
+    def __init__(self, settings: ModuleType, listener: socket.socket, workers: int) -> None:
+        self.settings = settings
+        self.listener = listener
+        self.workers = workers
+        # What only `prepare` may know stays out of the environment of the processes that run agents.
+        self.env = {name: value for name, value in os.environ.items() if name != "CLAWSITE_ADMIN_PASSWORD"}
+        self.env["CLAWSITE_GATEWAY_TOKEN"] = settings.GATEWAY_TOKEN
+        # The children have their own drain time; the margin lets them finish what they do at its end.
+        self.supervisor = Supervisor(self.env, settings.DRAIN_SECONDS + 2, on_stop=self._close)
+        self.first_steps: dict[str, Any] | None = None
+        self.welcomed = False
+        self.web: Child | None = None
+        self.web_ready = False
+
+    def run(self) -> int:
+        settings = self.settings
+        if readiness.schema_is_current(settings) and readiness.static_is_current(settings):
+            self._start()
+        self.preparing = self._prepare()
+        return self.supervisor.run()
+
+    def _close(self) -> None:
+        """Refuse new connections at once and end a `prepare` that is under way."""
+        self.listener.close()
+        if self.preparing.poll() is None:
+            self.preparing.terminate()
+
+    def _start(self) -> None:
+        ready, tell_ready = os.pipe()
+        listener = self.listener.fileno()
+        argv = self._argv("web", "--fd", str(listener), "--ready-fd", str(tell_ready))
+        self.web = web = self.supervisor.add("web", argv, [listener, tell_ready])
+        self.supervisor.watch(ready, lambda: self._on_web_ready(os.read(ready, 64), web))
+        for number in range(1, self.workers + 1):
+            self.supervisor.add("worker" if number == 1 else f"worker-{number}", self._argv("worker"))
+
+    def _argv(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "clawsite.cli.main", *arguments]
+
+    def _on_web_ready(self, _told: bytes, web: Child) -> None:
+        log.info("web is ready", extra={"ms": round((time.monotonic() - web.started_at) * 1000)})
+        first = not self.web_ready
+        self.web_ready = True
+        if first:
+            self._welcome()
+
+    def _prepare(self) -> "subprocess.Popen[bytes]":
+        """Run it beside the loop; its lines come in as they are written."""
+        env = {**os.environ, "CLAWSITE_GATEWAY_TOKEN": self.settings.GATEWAY_TOKEN}
+        # Once web and worker are starting it only finds out what to greet with, and must not keep them from a processor.
+        manner = ["--gently"] if self.web else []
+        preparing = child.spawn(self._argv("prepare", "--json", *manner), env=env, stdout=subprocess.PIPE)
+        descriptor = preparing.stdout.fileno() if preparing.stdout else -1
+        unread = bytearray()
+
+        def on_output() -> None:
+            chunk = os.read(descriptor, 65536)
+            unread.extend(chunk)
+            *lines, rest = bytes(unread).split(b"\n")
+            unread[:] = rest
+            for line in lines:
+                self._on_line(line)
+            if not chunk:
+                self.supervisor.unwatch(descriptor)
+                self._on_prepared()
+
+        self.supervisor.watch(descriptor, on_output)
+        return preparing
+
+    def _on_line(self, line: bytes) -> None:
+        if not line.startswith(b"{"):  # some library has something to say to people
+            print(line.decode(errors="replace"), flush=True)
+            return
+        told = json.loads(line)
+        if "step" in told:
+            print(told["step"], flush=True)
+        else:
+            self.first_steps = told["done"]
+
+    def _on_prepared(self) -> None:
+        code = self.preparing.wait()
+        if self.supervisor.stopping:
+            return
+        if self.first_steps is None:  # it has said why on stderr
+            self.supervisor.stop(code or 1)
+            return
+        if self.web is None:
+            self._start()
+        self._welcome()
+
+    def _welcome(self) -> None:
+        if self.web_ready and self.first_steps is not None and not self.welcomed:
+            self.welcomed = True
+            print(banner.text(self.settings, self.first_steps), flush=True)

@@ -1,0 +1,77 @@
+"""`claw status`: how the running gateway is doing, asked through its socket."""
+
+import argparse
+import json
+from typing import Any
+
+from clawsite.cli import endpoint
+from clawsite.cli.command import CommandFailed
+from clawsite.client.client import Client, ConnectionLost
+
+HELP = "Show how the running gateway is doing"
+EXAMPLES = """examples:
+  claw status
+  claw status --json
+  claw status --url wss://claw.example.com/ws      with a personal token in CLAWSITE_GATEWAY_TOKEN
+
+Exit code: 0 all is well, 1 the gateway answers but is not well, 3 it does not answer.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the gateway's own answer")
+    endpoint.add_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    return endpoint.talk(_show(options))
+
+
+async def _show(options: argparse.Namespace) -> int:
+    async with Client(endpoint.endpoint(options)) as client:
+        try:
+            status = await client.request("status")
+            status["health"] = await client.request("health", {"probe": True})
+        except (ConnectionLost, TimeoutError) as error:
+            raise CommandFailed(f"the gateway stopped answering: {error or 'no answer in time'}", endpoint.NOT_REACHABLE) from error
+    if options.json:
+        print(json.dumps(status, indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(describe(status, client.endpoint.url)))
+    return 0 if status["health"]["ok"] and status["health"]["workers"] else 1
+
+
+def describe(status: dict[str, Any], url: str) -> list[str]:
+    health = status["health"]
+    lines = [f"Clawsite {status['version']} at {url}, up {duration(status['uptimeMs'] / 1000)}"]
+    if not health["ok"]:
+        return [*lines, f"  not well   {health['error']}"]
+    runs = health["runs"]
+    workers = health["workers"] or "none: messages wait until one is started (`claw worker`)"
+    return [
+        *lines,
+        f"  workers    {workers}",
+        *(f"  stopped    {_stop(stop)}" for stop in health["stopped"]),
+        f"  runs       {runs['running']} running, {runs['accepted']} queued, {runs['waiting']} waiting",
+        *(f"  lane       {_lane(lane)}" for lane in health["lanes"] if lane["running"] or lane["queued"] or lane["parked"]),
+        f"  sessions   {health['sessions']['count']}, of which {status['sessions']['count']} are yours",
+        f"  agents     {', '.join(agent['agentId'] for agent in health['agents'])}",
+        f"  model      {status['sessions']['defaults']['model']}",
+    ]
+
+
+def duration(seconds: float) -> str:
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _stop(stop: dict[str, Any]) -> str:
+    what = "everything" if stop["scope"] == "all" else f"{stop['scope']} {stop['subject']}"
+    return f"{what}, by {stop['by']}: {stop['reason']} (`claw panic --resume` lets it go on)"
+
+
+def _lane(lane: dict[str, Any]) -> str:
+    late = f", the oldest for {duration(lane['oldestWaitMs'] / 1000)}: too long" if lane["late"] else ""
+    return f"{lane['lane']}: {lane['running']} of {lane['max']} running, {lane['queued']} queued{late}, {lane['parked']} waiting"

@@ -1,0 +1,106 @@
+"""`claw token`: access tokens for people's own programs, made on the host. Works on the database itself."""
+
+import argparse
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clawsite.cli.command import CommandFailed, load_django
+from clawsite.infra import clock
+from clawsite.infra.errors import ClawError
+
+if TYPE_CHECKING:
+    from clawsite.accounts.models import User
+
+HELP = "Make, list and revoke a person's access tokens"
+EXAMPLES = """examples:
+  claw token create --user ada --name laptop                          may read and chat, for 90 days
+  claw token create --user ada --name dashboard --scope operator.read --days 7
+  claw token create --user ada --name ci --allow-tools read,group:web   runs started with it use no other tools
+  claw token list --user ada
+  claw token revoke --user ada 3f9c21aa                               by its prefix, as `list` shows it
+
+The token is printed once and only its digest is kept. It never allows more than the account itself. Programs send it as
+auth.token of `connect`; the commands here take it from CLAWSITE_GATEWAY_TOKEN.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="make one and print it")
+    create.add_argument("--name", required=True, help="what it is for, to recognise it by")
+    create.add_argument(
+        "--scope", action="append", metavar="SCOPE", help="may be repeated (default operator.read and operator.write)"
+    )
+    create.add_argument("--allow-tools", action="append", default=[], metavar="LIST", help="only these: read,group:web,sessions_*")
+    create.add_argument("--deny-tools", action="append", default=[], metavar="LIST", help="not these, whatever else allows them")
+    create.add_argument("--days", type=int, default=90, metavar="N", help="until it expires (default 90)")
+    actions.add_parser("list", help="show those there are, without their secrets")
+    revoke = actions.add_parser("revoke", help="end one at once")
+    revoke.add_argument("prefix", help="the part of the token after claw_")
+    for action in actions.choices.values():
+        action.add_argument("--user", metavar="NAME", required=True, help="whose token it is")
+
+
+def run(options: argparse.Namespace) -> int:
+    load_django()
+    from clawsite.accounts.models import User
+
+    user = User.objects.filter(username=options.user, is_service=False).first()
+    if user is None:
+        raise CommandFailed(f"there is no account {options.user!r}. `claw createsuperuser` or /admin/ makes one.")
+    try:
+        {"create": _create, "list": _list, "revoke": _revoke}[options.action](user, options)
+    except ClawError as error:
+        raise CommandFailed(error.message) from error
+    return 0
+
+
+def _create(user: "User", options: argparse.Namespace) -> None:
+    from clawsite.accounts import tokens
+    from clawsite.accounts.groups import READ, WRITE
+
+    expires = clock.now() + timedelta(days=options.days)
+    allow, deny = _entries(options.allow_tools), _entries(options.deny_tools)
+    scopes = options.scope or [READ, WRITE]
+    token, secret = tokens.issue_token(user, options.name, scopes, expires, allow_tools=allow, deny_tools=deny)
+    allowed = ", ".join(token.scopes) or "nothing: the account is in no group that may"
+    print(f"{secret}\nKeep it now, it is not shown again. It allows {allowed}, until {token.expires_at:%Y-%m-%d}.")
+
+
+def _entries(lists: list[str]) -> list[str]:
+    """Separated by commas or blanks. One that nothing is called by now is told, and matches nothing."""
+    from tools_app.policy_store.checks import split_entries
+    from tools_app.policy_store.vocabulary import is_known_tool
+
+    entries = split_entries(" ".join(lists))
+    for entry in entries:
+        if not entry.endswith("*") and not is_known_tool(entry):
+            print(f"note: no tool, group or plugin is called {entry!r} now", file=sys.stderr)
+    return entries
+
+
+def _list(user: "User", options: argparse.Namespace) -> None:
+    for token in user.access_tokens.select_related("made_with").order_by("created_at"):
+        if token.revoked_at:
+            state = "revoked"
+        elif token.expires_at <= clock.now():
+            state = "expired"
+        else:
+            state = "ended" if token.has_ended else f"until {token.expires_at:%Y-%m-%d}"
+        first = f"  made with {token.made_with.prefix}" if token.made_with else ""
+        used = f"used {token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never used"
+        tools = "".join(f"  {name} {','.join(entries)}" for name, entries in token.tools.items())
+        print(f"{token.prefix}  {token.name}  {state}  {used}  {' '.join(token.scopes)}{tools}{first}")
+
+
+def _revoke(user: "User", options: argparse.Namespace) -> None:
+    from clawsite.accounts import tokens
+
+    token = user.access_tokens.filter(prefix=options.prefix.removeprefix("claw_").partition("_")[0]).first()
+    if token is None:
+        raise CommandFailed(
+            f"{user.username} has no token {options.prefix!r}; `claw token list --user {user.username}` shows them."
+        )
+    tokens.revoke_token(token)
+    print(f"{token.prefix} ({token.name}) is revoked.")

@@ -1,0 +1,142 @@
+"""`claw web`: one web process. Serves the ASGI application by uvicorn, or by daphne for those who want Channels' own server."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from clawsite.cli import address, errors
+from clawsite.cli.command import CommandFailed, read_settings
+from clawsite.cli.serving.readiness import notice_restore, require_migrated
+from clawsite.infra.observability import logs, tracing
+from clawsite.infra.process import child
+
+if TYPE_CHECKING:
+    import uvicorn
+
+log = logging.getLogger(__name__)
+
+HELP = "Run one web process: pages, WebSocket, health (any number of them on PostgreSQL + Redis)"
+EXAMPLES = """examples:
+  claw web --port 8001 & claw web --port 8002 &     two of them behind a load balancer
+  claw web --server daphne                          Channels' own server; slow clients then cost it memory, see `claw doctor`
+
+SIGTERM drains: no new connections, open sockets are told, and it ends within CLAWSITE_DRAIN_SECONDS.
+"""
+
+LARGEST_FRAME = 26_214_400 + 1024  # the protocol's limit; the margin lets the gateway itself say that a frame is too large
+
+# A client that vanished without a word is noticed by the pong that does not come: within 40 s.
+PING_SECONDS = PONG_SECONDS = 20.0
+# Where bytes wait for it in the system, closing waits for them too, for a quarter of an hour or for ever; this ends it.
+UNREAD_MS = 60_000
+
+FAREWELL_SECONDS = 3.0  # of the drain time, for the application to tell its sockets; requests in flight have the rest
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", help="address to listen on (default CLAWSITE_HOST or 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default CLAWSITE_PORT or 8765)")
+    parser.add_argument("--server", choices=["uvicorn", "daphne"], default="uvicorn", help="ASGI server (default uvicorn)")
+    parser.add_argument("--fd", type=int, help="serve this inherited listening socket instead")
+    parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+
+
+def run(options: argparse.Namespace) -> int:
+    child.end_with_parent()
+    settings = read_settings()
+    logs.configure("web", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
+    host, port = options.host or settings.HOST, options.port or settings.PORT
+    listener = _listener(host, port, options.fd)
+    from django.utils.module_loading import import_string
+
+    application = import_string(settings.ASGI_APPLICATION)  # by name: an entry point does not import its sibling
+    require_migrated(settings)
+    notice_restore(settings)
+    supervised = options.ready_fd is not None  # `serve` has noted the address itself
+    with (
+        tracing.running("web"),
+        contextlib.nullcontext() if supervised else address.note(settings.HOME, listener, give_way=True),
+    ):
+        if options.server == "daphne":
+            listener.close()  # it has shown that the port is free; daphne wants to open its own
+            _serve_daphne(application, host, port)
+        else:
+            _serve_uvicorn(application, listener, settings, options.ready_fd)
+    return 0
+
+
+def _listener(host: str, port: int, descriptor: int | None) -> socket.socket:
+    if descriptor is not None:
+        return socket.socket(fileno=descriptor)
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
+    except OSError as error:
+        raise CommandFailed(errors.port_in_use(host, port)) from error
+
+
+def _serve_uvicorn(application: Any, listener: socket.socket, settings: ModuleType, ready_fd: int | None) -> None:
+    import uvicorn
+
+    from clawsite.cli.serving.frame_limit import SmallUntilLetIn
+
+    _give_up_on_unread(listener)
+    config = uvicorn.Config(
+        application,
+        loop="uvloop",
+        ws=SmallUntilLetIn,
+        ws_max_size=LARGEST_FRAME,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PONG_SECONDS,
+        ws_per_message_deflate=False,  # token frames are small, and compressing them once per socket undoes encoding them once
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # the application reads X-Forwarded-For itself, as far as CLAWSITE_TRUSTED_PROXIES says
+        timeout_graceful_shutdown=max(1, int(settings.DRAIN_SECONDS - FAREWELL_SECONDS)),
+    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again once it has drained
+    _server(config, ready_fd).run(sockets=[listener])
+
+
+def _give_up_on_unread(listener: socket.socket, milliseconds: int = UNREAD_MS) -> None:
+    """Connections of this listener are cut when what was sent is neither confirmed nor taken for so long. Linux only."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+
+
+def _server(config: "uvicorn.Config", ready_fd: int | None) -> "uvicorn.Server":
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """Says when it is ready, and lets the application say goodbye while its sockets are still open."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            log.info("listening at %s", ", ".join("{}:{}".format(*listener.getsockname()) for listener in sockets or []))
+            if ready_fd is not None:
+                os.write(ready_fd, b"ready\n")
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            for server in self.servers:
+                server.close()
+            # uvicorn would close the sockets first and only then tell the application, which could not send anything any more.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.lifespan.shutdown(), FAREWELL_SECONDS)
+            await super().shutdown(sockets)
+
+    return Server(config)
+
+
+def _serve_daphne(application: Any, host: str, port: int) -> None:
+    log.warning("daphne buffers without limit for a client that does not read: slow-consumer limits do not hold")
+    endpoint = f"tcp{6 if ':' in host else ''}:{port}:interface={host.replace(':', chr(92) + ':')}"
+    import_module("daphne.server").Server(application, endpoints=[endpoint], server_name="").run()

@@ -1,0 +1,37 @@
+"""`claw worker`: one worker process. Claims runs and works on them; may be started, stopped or killed at any time."""
+
+import argparse
+
+from clawsite.cli.command import CommandFailed, load_django, read_settings
+from clawsite.cli.serving.readiness import require_migrated
+from clawsite.infra.observability import logs, tracing
+from clawsite.infra.process import child
+
+HELP = "Run one worker process: claims queued runs and works on them (any number on PostgreSQL + Redis)"
+EXAMPLES = """examples:
+  claw worker                     beside any number of others; they share the queue
+  claw worker --concurrency 16    at most 16 runs at a time in this process
+
+SIGTERM drains: runs in progress are handed to another worker, which continues after their last stored step.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--concurrency", type=int, metavar="N", help="runs at a time (default CLAWSITE_WORKER_CONCURRENCY or 80)")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.concurrency is not None and options.concurrency < 1:
+        raise CommandFailed("--concurrency must be at least 1.", code=2)
+    child.end_with_parent()
+    settings = read_settings()
+    logs.configure("worker", secrets=[settings.SECRET_KEY, settings.GATEWAY_TOKEN], directory=settings.LOG_DIRECTORY)
+    load_django()
+    require_migrated(settings)
+    import uvloop
+
+    from agents.worker import run_worker
+
+    with tracing.running("worker"):
+        uvloop.run(run_worker(concurrency=options.concurrency or settings.WORKER_CONCURRENCY))
+    return 0

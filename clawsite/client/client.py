@@ -1,0 +1,235 @@
+"""Python client of the gateway's WebSocket protocol, for the command line, tests and programs. Knows nothing of Django.
+
+`Client` outlives sockets: it dials again after a loss, and follows a session by its cursor or a run by its idempotency key,
+so that no event is missed or told twice. `Connection`, re-exported here, is one socket.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from clawsite.client.connection import Connection, ConnectionLost, Endpoint, Frame, GatewayError, Unreachable
+
+__all__ = [
+    "Client",
+    "Connection",
+    "ConnectionLost",
+    "Endpoint",
+    "Event",
+    "EventsGone",
+    "GatewayError",
+    "RunFailed",
+    "Unreachable",
+    "log_event",
+]
+
+FIRST_DELAY, LONGEST_DELAY, GROWTH = 0.25, 15.0, 1.7
+BEGINNING = "1970-01-01T00:00:00Z"  # a place before every event that is kept; cursor 0 is not, once old events are gone
+
+Place = int | str  # a cursor, or an ISO time
+
+
+class EventsGone(Exception):
+    """The events after that place are no longer kept, or it is one in another log, as after a restore: read the session anew."""
+
+
+class RunFailed(Exception):
+    """The run has ended without an answer: it failed, or somebody stopped it."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(reason)
+        self.run_id = run_id
+
+
+@dataclass
+class _Reader:
+    """How far a session has been read, and in which log that was."""
+
+    session_key: str
+    place: Place
+    epoch: str = ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a session's log. `cursor` counts the session's events; `run_id` and `seq` are those of a run, if it is one's."""
+
+    session_key: str
+    cursor: int
+    ts: int
+    stream: str
+    data: dict[str, Any]
+    run_id: str = ""
+    seq: int = 0
+
+    @property
+    def ends_run(self) -> bool:
+        return self.stream == "lifecycle" and self.data.get("phase") in ("end", "error")
+
+
+def log_event(frame: Frame) -> Event | None:
+    """The event of a session's log in a frame; None for presence, ticks, and `chat`, which tells the same in another form."""
+    payload = frame.get("payload") or {}
+    if frame.get("event") == "agent":
+        run = {"run_id": payload["runId"], "seq": payload["seq"]}
+        return Event(payload["sessionKey"], payload["cursor"], payload["ts"], payload["stream"], payload["data"], **run)
+    if frame.get("event") == "session" and "cursor" in payload:
+        data = {name: value for name, value in payload.items() if name not in ("sessionKey", "sessionId", "cursor", "ts")}
+        return Event(payload["sessionKey"], payload["cursor"], payload["ts"], "session", data)
+    return None
+
+
+class Client:
+    """Stays in touch with a gateway. The first dial fails at once; after a loss it is tried again for `patience` seconds."""
+
+    def __init__(self, endpoint: Endpoint, *, patience: float = 60.0, on_lost: Callable[[str], None] | None = None) -> None:
+        self.endpoint = endpoint
+        self._patience = patience
+        self._on_lost = on_lost
+        self._connection: Connection | None = None
+        self._dialling = asyncio.Lock()
+
+    async def __aenter__(self) -> "Client":
+        await self.connection()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._connection:
+            await self._connection.close()
+
+    async def connection(self) -> Connection:
+        """The open connection; a new one when it was lost."""
+        async with self._dialling:
+            if self._connection is None:
+                self._connection = await Connection.open(self.endpoint)
+            elif (reason := self._connection.lost_because) is not None:
+                if self._on_lost:
+                    self._on_lost(reason)
+                self._connection = await self._dial_again()
+            return self._connection
+
+    async def request(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> Any:
+        """As `Connection.request`. Not repeated after a loss: only the caller knows whether that is safe."""
+        return await (await self.connection()).request(method, params, **options)
+
+    async def follow(
+        self, session_key: str, place: Place = BEGINNING, *, epoch: str = "", live: bool = True
+    ) -> AsyncIterator[Event]:
+        """Every event of a session after a place, once and in order, over any number of losses; with `live` without end.
+
+        `epoch` is that of the log in which a remembered cursor counts; the gateway tells it in `hello` and beside cursors.
+        """
+        reader = _Reader(session_key, place, epoch)
+        while True:
+            connection = await self.connection()
+            with contextlib.suppress(ConnectionLost):
+                async for event in _events(connection, reader, live=live):
+                    yield event
+                if not live:
+                    return
+
+    async def run(self, text: str, *, session_key: str, idempotency_key: str = "", **wishes: Any) -> AsyncIterator[Event]:
+        """Start a run and yield its events, once and in order, to its end. After a loss the same key finds the same run."""
+        run_id = idempotency_key or str(uuid.uuid4())
+        params = {"message": text, "sessionKey": session_key, "idempotencyKey": run_id, **wishes}
+        reader: _Reader | None = None
+        while True:
+            connection = await self.connection()
+            with contextlib.suppress(ConnectionLost):
+                if reader is None:
+                    # Where the session stands before the run, so that nothing of it can be missed later.
+                    head = await connection.request("chat.history", {"sessionKey": session_key, "limit": 1})
+                    reader = _Reader(head["sessionKey"], head["cursor"], head.get("epoch", ""))
+                await _start(connection, params)
+                async for event in _events(connection, reader):
+                    if event.run_id == run_id:
+                        yield event
+                        if event.ends_run:
+                            return
+
+    async def ask(self, text: str, *, session_key: str = "main", **wishes: Any) -> str:
+        """Start a run and wait for its answer, however often the connection is lost meanwhile. RunFailed says why there is none."""
+        answer = ""
+        async for event in self.run(text, session_key=session_key, **wishes):
+            if event.stream == "assistant" and event.data.get("final"):
+                blocks = event.data["message"]["content"]
+                answer = "".join(block["text"] for block in blocks if block.get("type") == "text") or answer
+            if event.ends_run and (event.data["phase"] == "error" or event.data.get("aborted")):
+                raise RunFailed(event.run_id, event.data.get("error") or f"stopped: {event.data.get('stopReason', '')}")
+        return answer
+
+    async def frames(self, *names: str) -> AsyncIterator[Frame]:
+        """Event frames of these names as they come, or of all; goes on after a loss, without what came meanwhile.
+
+        For news of which only the present counts, such as open questions: ask for the state after `on_lost`. For a session's
+        log, of which nothing may be missed, there is `follow`.
+        """
+        while True:
+            connection = await self.connection()
+            with connection.listen() as queue:
+                while (frame := await queue.get()) is not None:
+                    if not names or frame.get("event") in names:
+                        yield frame
+
+    async def _dial_again(self) -> Connection:
+        give_up = time.monotonic() + self._patience
+        delay = FIRST_DELAY
+        while True:
+            # Jitter: after a restart of the gateway its clients come back one after another, not all at once.
+            await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311  # not a secret
+            delay = min(delay * GROWTH, LONGEST_DELAY)
+            try:
+                return await Connection.open(self.endpoint)
+            except Unreachable:
+                if time.monotonic() + delay > give_up:
+                    raise
+            except GatewayError as error:
+                if not error.retryable or time.monotonic() + error.retry_after > give_up:
+                    raise
+                delay = max(delay, error.retry_after)
+
+
+async def _events(connection: Connection, reader: _Reader, *, live: bool = True) -> AsyncIterator[Event]:
+    """Events after a place: from the rows up to now, then as they come, and from the rows again wherever one is missing."""
+    with connection.listen() as frames:
+        while True:
+            cursor = 0
+            more = True
+            while more:
+                params = {"sessionKey": reader.session_key, "fromStateVersion": reader.place}
+                page = await connection.request("sessions.history", params | ({"epoch": reader.epoch} if reader.epoch else {}))
+                if page.get("resync_required"):
+                    raise EventsGone(page.get("reason", "the events are no longer kept"))
+                reader.epoch = page.get("epoch", "")
+                for frame in page["events"]:
+                    if event := log_event(frame):
+                        reader.place = event.cursor
+                        yield event
+                reader.place = cursor = page["cursor"]
+                more = page["more"]
+            if not live:
+                return
+            while (frame := await frames.get()) is not None:
+                told = log_event(frame)
+                if told is None or told.session_key != reader.session_key or told.cursor <= cursor:
+                    continue
+                if told.cursor > cursor + 1:
+                    break
+                reader.place = cursor = told.cursor
+                yield told
+            else:
+                raise ConnectionLost(connection.lost_because or "closed")
+
+
+async def _start(connection: Connection, params: dict[str, Any]) -> None:
+    try:
+        await connection.request("agent", params)
+    except GatewayError as error:
+        # Asked again after a loss, a run that has failed meanwhile answers with its failure; its events tell the same.
+        if not (isinstance(error.payload, dict) and error.payload.get("runId")):
+            raise

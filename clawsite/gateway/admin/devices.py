@@ -1,0 +1,174 @@
+"""Devices, those that wait, and what nodes were asked: to look at, to let in, to put out. All writing goes through services."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from django.contrib import admin
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.accounts.groups import scopes_of
+from clawsite.accounts.models import User
+from clawsite.gateway.devices import pairing
+from clawsite.gateway.models import Device, DeviceToken, NodeInvocation, PairingRequest
+from clawsite.gateway.models.device import MANAGES_ALL
+from clawsite.infra.admin.actions import Outlook, confirmed
+from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin, ReadOnlyInline
+from clawsite.infra.admin.display import link_column, word_column
+
+
+def _editor(request: HttpRequest) -> User:
+    return cast(User, request.user)  # the admin admits nobody who is not signed in
+
+
+def _may_manage(request: HttpRequest) -> bool:
+    return request.user.has_perm(MANAGES_ALL) and request.user.has_perm("accounts.pair_devices")
+
+
+class TokenInline(ReadOnlyInline):
+    model = DeviceToken
+    fields = ["role", "scopes", "created_at", "issued_at", "last_used_at", "revoked_at"]
+    readonly_fields = ["role", "scopes", "created_at", "issued_at", "last_used_at", "revoked_at"]
+
+
+def _revoking(request: HttpRequest, device: Device) -> Outlook:
+    if device.revoked_at:
+        return Outlook(_("was revoked already"), acts=False)
+    return Outlook(_("is put out, and its tokens end"))
+
+
+@admin.register(Device)
+class DeviceAdmin(ReadOnlyAdmin):
+    when_empty = _(
+        "Nothing is added here: a program with a key of its own connects with a token of an account, "
+        "or asks to come in and waits under Pairing requests."
+    )
+    list_display = [
+        "__str__",
+        link_column("owner", _("owner")),
+        "is_operator",
+        "is_node",
+        "platform",
+        "client_id",
+        "last_seen_at",
+        "last_address",
+        "paired_at",
+        "revoked_at",
+    ]
+    list_filter = ["is_operator", "is_node", "revoked_at", "paired_at"]
+    search_fields = ["fingerprint", "display_name", "client_id", "owner__username"]
+    list_select_related = ["owner"]
+    date_hierarchy = "paired_at"
+    ordering = ["-paired_at"]
+    actions = ["revoke"]
+    inlines = [TokenInline]
+    fieldsets = [
+        (None, {"fields": [("display_name", "owner"), ("fingerprint", "public_key")]}),
+        (_("What it is"), {"fields": [("platform", "device_family", "model_identifier"), ("client_id", "client_version")]}),
+        (_("What it may do"), {"fields": [("is_operator", "is_node"), ("scopes", "asked_scopes"), "allowed_commands", "declared"]}),
+        (_("When"), {"fields": [("paired_at", "approved_by"), ("last_seen_at", "last_address"), "revoked_at"]}),
+    ]
+
+    def around(self, row: Device) -> Iterable[Around | Page]:
+        yield Around(_("Invocations"), NodeInvocation, {"device": row.pk})
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return _may_manage(request)
+
+    @confirmed(
+        label=_("Revoke"),
+        warning=_("Their connections are closed at once. They stay out until somebody approves them again."),
+        permission="revoke",
+        outlook=_revoking,
+    )
+    @transaction.atomic
+    def revoke(self, request: HttpRequest, chosen: list[Device]) -> str:
+        for device in chosen:
+            pairing.remove(device, by=_editor(request))
+        return gettext("Revoked: %(count)d") % {"count": len(chosen)}
+
+
+def _deciding(request: HttpRequest, asked: PairingRequest) -> Outlook:
+    if not asked.is_open:
+        return Outlook(_("does not wait any more"), acts=False)
+    if asked.account:
+        return Outlook(gettext("becomes a device of %(name)s") % {"name": asked.account.get_username()})
+    return Outlook(_("becomes a device of yours"))
+
+
+def _leaving_out(request: HttpRequest, asked: PairingRequest) -> Outlook:
+    return Outlook(_("stays out")) if asked.is_open else Outlook(_("does not wait any more"), acts=False)
+
+
+@admin.register(PairingRequest)
+class PairingRequestAdmin(ReadOnlyAdmin):
+    when_empty = _(
+        "A device or node that connects without a token waits here for five minutes after its last try, until somebody lets it in."
+    )
+    list_display = [
+        "created_at",
+        "__str__",
+        "role",
+        word_column("status", _("status"), {"pending": "warning", "approved": "success", "rejected": "danger"}),
+        "reason",
+        link_column("account", _("account")),
+        "address",
+        "expires_at",
+        link_column("decided_by", _("decided by")),
+    ]
+    list_filter = ["status", "role", "reason", "created_at"]
+    search_fields = ["fingerprint", "address", "account__username"]
+    list_select_related = ["account", "decided_by"]
+    date_hierarchy = "created_at"
+    ordering = ["-created_at"]
+    actions = ["approve", "reject"]
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        return _may_manage(request)
+
+    @confirmed(
+        label=_("Approve"),
+        warning=_("The device connects again by itself. It gets what it asked for, as far as its owner and you have it."),
+        permission="decide",
+        outlook=_deciding,
+    )
+    @transaction.atomic
+    def approve(self, request: HttpRequest, chosen: list[PairingRequest]) -> str:
+        editor = _editor(request)
+        for asked in chosen:
+            pairing.approve(str(asked.pk), by=editor, ceiling=scopes_of(editor))
+        return gettext("Approved: %(count)d") % {"count": len(chosen)}
+
+    @confirmed(
+        label=_("Reject"),
+        warning=_("The device stays out. It may ask again."),
+        permission="decide",
+        outlook=_leaving_out,
+    )
+    @transaction.atomic
+    def reject(self, request: HttpRequest, chosen: list[PairingRequest]) -> str:
+        for asked in chosen:
+            pairing.reject(str(asked.pk), by=_editor(request))
+        return gettext("Rejected: %(count)d") % {"count": len(chosen)}
+
+
+@admin.register(NodeInvocation)
+class NodeInvocationAdmin(ReadOnlyAdmin):
+    when_empty = _("When a program asks a paired node to do something, it is listed here with what came of it.")
+    list_display = [
+        "created_at",
+        link_column("device", _("node")),
+        "command",
+        word_column("status", _("status"), {"pending": "info", "sent": "info", "done": "success", "failed": "danger"}),
+        "error_code",
+        link_column("owner", _("asked by")),
+        "ended_at",
+    ]
+    list_filter = ["status", "created_at"]
+    search_fields = ["id", "command", "device__fingerprint", "device__display_name", "owner__username"]
+    list_select_related = ["device", "owner"]
+    date_hierarchy = "created_at"
+    ordering = ["-created_at"]
+    words = ("params_json", "result_json", "error_message")

@@ -1,0 +1,92 @@
+"""Who is told that a question was asked, changed or answered: those who may approve, and those who follow its session.
+
+The bus brings a hint, the row says what is true now. Who missed a hint finds the question among the open ones.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from clawsite.gateway.delivery.audience import Audience
+from clawsite.gateway.protocol.approval_snapshots import session_news
+from clawsite.gateway.protocol.approvals import asked_of
+from clawsite.gateway.protocol.event_frames import Outgoing
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.infra import clock, db
+from clawsite.infra.errors import ClawError
+from sessions_app.keys import shared_key
+from tools_app.models import Approval
+
+log = logging.getLogger(__name__)
+
+Changes = Literal["requested", "voted", "extended", "expiring", "resolved"]
+SEEN_IN_SESSION = ("requested", "extended", "resolved")  # the others change nothing of what is told there
+
+
+@dataclass(frozen=True, slots=True)
+class _InSession:
+    """What is told to those who follow the session of a question; each knows it by a key of their own."""
+
+    id: str
+    owner: int
+    key: str
+    for_owner: Outgoing
+    for_others: Outgoing
+
+
+async def tell(audience: Audience, message: dict[str, Any]) -> None:
+    """Tell those who are connected here about the question that a message of the bus names."""
+    if not audience:
+        return
+    try:
+        news = await db.read(_news_of, message["id"], message["change"])
+    except ClawError as error:
+        log.warning("nobody was told of a question: %s", error.message)
+        return
+    if news is None:
+        return
+    for_approvers, session = news
+    for connection in audience:
+        if Scope.APPROVALS in connection.authority.scopes:
+            connection.take(for_approvers)
+    if session is None:
+        return
+    for connection in audience.of_session(session.id, session.owner, session.key):
+        owns = connection.user_pk == session.owner
+        if connection.hears_approvals(session.id, session.key if owns else None):
+            connection.take(session.for_owner if owns else session.for_others)
+
+
+def _news_of(approval_id: str, change: Changes) -> tuple[Outgoing, _InSession | None] | None:
+    """None when the question is gone."""
+    found = Approval.objects.select_related("session", "run", "requester", "decided_by").filter(pk=UUID(approval_id))
+    approval = found.first()
+    if approval is None:
+        return None
+    return _for_approvers(approval, change), _in_session(approval) if change in SEEN_IN_SESSION else None
+
+
+def _for_approvers(approval: Approval, change: Changes) -> Outgoing:
+    payload: dict[str, Any] = {"id": str(approval.pk), "request": asked_of(approval, 0)}
+    if change == "resolved":
+        payload["decision"] = approval.decision or None
+        payload["resolvedBy"] = approval.decided_by.get_username() if approval.decided_by else None
+        payload |= {"ts": clock.now_ms(), "status": approval.status, "reason": approval.reason}
+        return Outgoing("exec.approval.resolved", payload, payload)
+    payload["createdAtMs"] = clock.to_ms(approval.created_at)
+    payload["expiresAtMs"] = clock.to_ms(approval.expires_at)
+    if change == "requested":
+        return Outgoing("exec.approval.requested", payload, payload)
+    payload["change"] = change
+    return Outgoing("exec.approval.changed", payload, payload)
+
+
+def _in_session(approval: Approval) -> _InSession | None:
+    session = approval.session
+    if session is None:
+        return None
+    for_owner, for_others = (
+        Outgoing("session.approval", session_news(approval, key), None) for key in (session.key, shared_key(session.pk))
+    )
+    return _InSession(str(session.pk), session.owner_id, session.key, for_owner, for_others)

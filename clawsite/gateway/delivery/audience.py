@@ -1,0 +1,122 @@
+"""Who is connected here, and who of them may see a session. Members are read from rows; everything else is in memory."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+
+from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.delivery.hub_queries import Members, Rows
+from clawsite.infra import clock
+
+
+class Audience:
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._by_user: dict[int, set[Connection]] = {}
+        self._followers: dict[str, set[Connection]] = {}
+        self._members: Members = {}
+        self.version = 0  # raised whenever somebody comes, goes, follows, or may see something else
+        self.since_ms = 0  # when the first of the present connections came
+
+    def __bool__(self) -> bool:
+        return bool(self._by_user)
+
+    def __len__(self) -> int:
+        """For any thread."""
+        return sum(map(len, list(self._by_user.values())))
+
+    def __iter__(self) -> Iterator[Connection]:
+        for group in self._by_user.values():
+            yield from group
+
+    @property
+    def users(self) -> list[int]:
+        return list(self._by_user)
+
+    def of_user(self, user_pk: int) -> list[Connection]:
+        return list(self._by_user.get(user_pk, ()))
+
+    def is_followed(self, session_id: str) -> bool:
+        return session_id in self._followers
+
+    def follow_key(self, connection: Connection, key: str, *, promised: asyncio.Event | None = None) -> None:
+        """Follow one's own session of that key, which does not exist yet; perhaps with the promise of its very first event.
+
+        `promised` is set when the client has been sent that promise: no event overtakes it.
+        """
+        connection.followed_keys.add(key)
+        if promised:
+            connection.awaited_keys[key] = promised
+        self.changed()
+
+    def waiting_for(self, session_id: str, owner: int, key: str) -> list[tuple[Connection, asyncio.Event]]:
+        """Those who asked for all of the session before it was there. Each is named once, and follows it by its id from now on."""
+        waiting = [connection for connection in self._by_user.get(owner, ()) if key in connection.awaited_keys]
+        for connection in waiting:
+            self.follow(connection, session_id)
+        return [(connection, connection.awaited_keys.pop(key)) for connection in waiting]
+
+    def add(self, connection: Connection, member_of: Iterable[str] = ()) -> None:
+        """From now on it is told what its user may see: own sessions, and those it is a member of."""
+        if not self._by_user:
+            self.since_ms = clock.now_ms()
+        joined = {session_id: self._members.get(session_id, frozenset()) | {connection.user_pk} for session_id in member_of}
+        self._members = {**self._members, **joined}
+        self._by_user.setdefault(connection.user_pk, set()).add(connection)
+        self.changed()
+
+    def remove(self, connection: Connection) -> None:
+        group = self._by_user.get(connection.user_pk, set())
+        group.discard(connection)
+        if not group:
+            self._by_user.pop(connection.user_pk, None)
+        for session_id in list(connection.followed):
+            self.unfollow(connection, session_id)
+        self.changed()
+
+    def follow(self, connection: Connection, session_id: str) -> None:
+        connection.followed.add(session_id)
+        self._followers.setdefault(session_id, set()).add(connection)
+        self.changed()
+
+    def unfollow(self, connection: Connection, session_id: str) -> None:
+        connection.followed.discard(session_id)
+        followers = self._followers.get(session_id, set())
+        followers.discard(connection)
+        if not followers:
+            self._followers.pop(session_id, None)
+        self.changed()
+
+    def changed(self) -> None:
+        self.version += 1
+
+    async def read_members(self) -> None:
+        members, users = self._members, None
+        while users != self.users:  # somebody came or left meanwhile: the answer is about others
+            users = self.users
+            members = await self._rows.members(users)
+        if members is not self._members:
+            self._members = members
+            self.changed()
+
+    def of_session(self, session_id: str, owner: int, key: str) -> list[Connection]:
+        """Owner and members wherever they are; who may read everybody's sessions only where they asked to."""
+        users = {owner, *self._members.get(session_id, ())}
+        chosen = [connection for user in users for connection in self.of_person(user, session_id, owner, key)]
+        others = (c for c in self._followers.get(session_id, ()) if c.user_pk not in users)
+        return chosen + [connection for connection in others if connection.authority.may_read and connection.authority.sees_all]
+
+    def may_see(self, connection: Connection, session_id: str) -> bool:
+        """Somebody else's session."""
+        return connection.user_pk in self._members.get(session_id, ()) or connection.authority.sees_all
+
+    def of_person(self, user: int, session_id: str, owner: int, key: str) -> list[Connection]:
+        """The connections of one user that want to hear about a session."""
+        return [
+            connection
+            for connection in self._by_user.get(user, ())
+            if connection.authority.may_read and (not connection.scoped or _asked_for(connection, session_id, owner, key))
+        ]
+
+
+def _asked_for(connection: Connection, session_id: str, owner: int, key: str) -> bool:
+    return session_id in connection.followed or (connection.user_pk == owner and key in connection.followed_keys)

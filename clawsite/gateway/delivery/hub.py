@@ -1,0 +1,306 @@
+"""One per process: takes committed events from the bus and hands them to the sockets that may see them.
+
+Each session is a stream with a head, the last cursor delivered. The bus may lose, double or reorder: whatever is not the
+next cursor is looked up in the rows, so every socket gets every event once and in order. Without holes nothing here waits.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from clawsite.gateway.delivery.audience import Audience
+from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.delivery.hub_queries import Rows, replay
+from clawsite.gateway.delivery.message_feed import MessageFeed
+from clawsite.gateway.delivery.run_waits import RunWaits
+from clawsite.gateway.delivery.session_stream import EventOut, Stream
+from clawsite.gateway.protocol import event_frames
+from clawsite.gateway.protocol.chat_events import ChatView
+from clawsite.gateway.protocol.event_frames import Outgoing, SessionName
+from clawsite.infra import clock
+from clawsite.infra.errors import ClawError
+from sessions_app.keys import shared_key
+
+log = logging.getLogger(__name__)
+
+WATCHED_SECONDS = 60.0  # a session without a run is polled this long after its last event
+PROMISE_SECONDS = 30.0  # for an answer to leave
+KEPT_SECONDS = 600.0  # and its head is remembered this long
+
+
+class Hub:
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        later: Callable[[float, Callable[[], None]], object] | None = None,
+    ) -> None:
+        self.audience = Audience(rows)
+        self.run_waits = RunWaits()
+        self._messages = MessageFeed(rows, self.audience)
+        self._rows = rows
+        self._now = now
+        self._later = later or (lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
+        self._streams: dict[str, Stream] = {}
+        self._mending: set[asyncio.Task[None]] = set()
+
+    def leave(self, connection: Connection) -> None:
+        self.audience.remove(connection)
+        if not self.audience:
+            self.forget()  # nobody to tell; the next one begins with what the rows say
+
+    def forget(self) -> None:
+        for stream in list(self._streams.values()):
+            self._drop(stream)
+
+    def head_of(self, session_id: str) -> int | None:
+        stream = self._streams.get(session_id)
+        return stream.head if stream and stream.opened else None
+
+    # Hearing
+
+    def hear_events(self, message: dict[str, Any]) -> None:
+        """Committed events of one session."""
+        events: list[EventOut] = message["events"]
+        self.run_waits.hear(events)
+        if not self.audience:
+            return
+        stream = self._stream(message["session"])
+        stream.touched = self._now()
+        stream.waiting += events
+        if len(stream.waiting) > len(events):
+            stream.waiting.sort(key=lambda event: int(event["cursor"]))
+        if not stream.busy:
+            self._advance(stream)
+
+    def hear_session(self, message: dict[str, Any]) -> None:
+        """A session was made, patched, reset or deleted, or somebody marked it for themselves."""
+        place = message["session"], message["owner"], message["key"]
+        only = message.get("only")
+        self._tell_change(message, self.audience.of_session(*place) if only is None else self.audience.of_person(only, *place))
+
+    async def hear_members(self, message: dict[str, Any]) -> None:
+        """Who may see a session has changed: told to those who could see it and to those who can now."""
+        before = self.audience.of_session(message["session"], message["owner"], message["key"])
+        await self.audience.read_members()
+        after = self.audience.of_session(message["session"], message["owner"], message["key"])
+        self._tell_change(message, {*before, *after})
+
+    def _tell_change(self, message: dict[str, Any], connections: Iterable[Connection]) -> None:
+        payload = {
+            "sessionKey": message["key"],
+            "sessionId": message["sessionId"],
+            "reason": message["change"],
+            "ts": clock.now_ms(),
+        }
+        outgoing = Outgoing("sessions.changed", payload, payload)
+        for_others = outgoing.about(shared_key(message["session"]))
+        for connection in connections:
+            connection.take(outgoing if connection.user_pk == message["owner"] else for_others)
+
+    def _stream(self, session_id: str) -> Stream:
+        stream = self._streams.get(session_id)
+        if stream is None:
+            stream = self._streams[session_id] = Stream(session_id, self._now())
+        return stream
+
+    def _drop(self, stream: Stream) -> None:
+        stream.close()
+        if self._streams.get(stream.id) is stream:
+            del self._streams[stream.id]
+
+    def _advance(self, stream: Stream) -> None:
+        """Deliver what is next in order; anything else is a case for the rows."""
+        while stream.waiting:
+            event = stream.waiting[0]
+            if event["cursor"] > stream.head and stream.cannot_take(event):
+                self._mend(stream)
+                return
+            stream.waiting.pop(0)
+            if event["cursor"] > stream.head:
+                self._deliver(stream, event)
+
+    # Telling
+
+    def _deliver(self, stream: Stream, event: EventOut) -> None:
+        self._tell_event(stream, event)
+        self._messages.hear(stream, event)
+
+    def _tell_event(self, stream: Stream, event: EventOut) -> None:
+        now = stream.touched = self._now()
+        stream.head = event["cursor"]
+        if event["run"] is None:
+            self._tell(stream, [*event_frames.log_event(event, stream.name), *event_frames.injected(event, stream.name)])
+            if renamed := event["data"].get("sessionId"):  # a reset: the same session, a new generation
+                stream.name = SessionName(renamed, stream.name.key)
+            return
+        view = stream.views.setdefault(event["run"], ChatView(event["runId"]))
+        chats = [event_frames.chat_event(payload, stream.name) for payload in view.feed(event, now)]
+        if view.ended:
+            # Deltas that waited come before the news of the end, the last word after it.
+            self._tell(stream, [*chats[:-1], *event_frames.log_event(event, stream.name), *chats[-1:]])
+            del stream.views[event["run"]]
+            return
+        self._tell(stream, [*event_frames.log_event(event, stream.name), *chats])
+        if view.due is not None:
+            self._flush_later(stream, view)
+
+    def _flush_later(self, stream: Stream, view: ChatView) -> None:
+        if view.timed or view.due is None:
+            return
+        view.timed = True
+
+        def flush() -> None:
+            view.timed = False
+            if not view.ended:
+                self._tell(stream, [event_frames.chat_event(payload, stream.name) for payload in view.flush(self._now())])
+
+        self._later(max(0.0, view.due - self._now()), flush)
+
+    def _tell(self, stream: Stream, told: Iterable[Outgoing]) -> None:
+        if stream.closed:  # who is here now is told by its successor
+            return
+        if stream.version != self.audience.version:
+            stream.version = self.audience.version
+            everybody = self.audience.of_session(stream.id, stream.owner, stream.name.key)
+            stream.recipients = [connection for connection in everybody if connection.user_pk == stream.owner]
+            stream.guests = [connection for connection in everybody if connection.user_pk != stream.owner]
+        for outgoing in told:
+            self._hand_out(stream, outgoing, stream.recipients)
+            if stream.guests:
+                self._hand_out(stream, outgoing.about(shared_key(stream.id)), stream.guests)
+
+    def _hand_out(self, stream: Stream, outgoing: Outgoing, connections: Iterable[Connection]) -> None:
+        for connection in connections:
+            if connection.held and stream.id in connection.held:
+                continue
+            if connection.awaited_keys and connection.user_pk == stream.owner and stream.name.key in connection.awaited_keys:
+                continue  # it was promised all of it, and will get this among it
+            if connection.floors and connection.is_past(stream.id, stream.head):
+                continue
+            connection.take(outgoing)
+
+    def broadcast(self, outgoing: Outgoing, *, to: Literal["readers", "operators", "everybody"] = "readers") -> None:
+        for connection in self.audience:
+            if connection.authority.may_read or to == "everybody" or (to == "operators" and connection.role == "operator"):
+                connection.take(outgoing)
+
+    def tell_owner(self, user_pk: int, outgoing: Outgoing) -> None:
+        """All of somebody's connections that may read."""
+        for connection in self.audience.of_user(user_pk):
+            if connection.authority.may_read:
+                connection.take(outgoing)
+
+    # Mending
+
+    def _mend(self, stream: Stream) -> None:
+        stream.busy = True
+        task = asyncio.get_running_loop().create_task(self._read_rows(stream))
+        self._mending.add(task)
+        task.add_done_callback(self._mending.discard)
+
+    async def _read_rows(self, stream: Stream) -> None:
+        """Deliver from the rows up to their head, then go on with what has been heard meanwhile."""
+        try:
+            if not stream.opened and not await self._open(stream):
+                return
+            more, heard = True, 0
+            while more and not stream.closed:
+                heard = max((event["cursor"] for event in stream.waiting), default=0)
+                found, more = await self._rows.events_after(stream.id, stream.head)
+                for event in found:
+                    await self._deliver_known(stream, event)
+            await self._deliver_rest(stream, heard)
+        except ClawError as error:
+            log.warning("cannot read the events of a session now: %s", error.message, extra={"session": stream.id})
+            return
+        except Exception:
+            log.exception("cannot read the events of a session", extra={"session": stream.id, "cursor": stream.head})
+            return
+        finally:
+            stream.busy = False
+        self._advance(stream)
+
+    async def _open(self, stream: Stream) -> bool:
+        """Begin a stream where everybody here stands: after what was written before the first of them came."""
+        facts = await self._rows.session(stream.id)
+        if facts is None:  # deleted for good
+            self._drop(stream)
+            return False
+        # A stream that was forgotten had been idle for longer, so nothing is told twice; a minute for other hosts' clocks.
+        window = clock.now_ms() - int((KEPT_SECONDS - 60) * 1000)
+        stream.head = await self._rows.cursor_before(stream.id, max(self.audience.since_ms, window))
+        stream.name, stream.owner, stream.opened = facts.name, facts.owner, True
+        for connection, promised in self.audience.waiting_for(stream.id, facts.owner, facts.name.key):
+            # The time of an event is taken before its commit, so the first ones may look older than the one who waits for them.
+            connection.held.add(stream.id)
+            task = asyncio.get_running_loop().create_task(self._replay_all(connection, promised, stream.id, facts.name))
+            self._mending.add(task)
+            task.add_done_callback(self._mending.discard)
+        return True
+
+    async def _replay_all(self, connection: Connection, promised: asyncio.Event, session_id: str, name: SessionName) -> None:
+        """Send a connection all of a session, while the live events pass it by until the two meet."""
+        with contextlib.suppress(TimeoutError):  # of a line that broke before the promise could be sent
+            async with asyncio.timeout(PROMISE_SECONDS):
+                await promised.wait()
+        await replay(self._rows, self, connection, session_id, name, 0)
+
+    async def _deliver_known(self, stream: Stream, event: EventOut) -> None:
+        run = event["run"]
+        if run is not None and event["seq"] > 1 and run not in stream.views:
+            view = ChatView(event["runId"])
+            for earlier in await self._rows.run_events(run, event["seq"]):
+                view.catch_up(earlier)
+            stream.views[run] = view
+        self._deliver(stream, event)
+
+    async def _deliver_rest(self, stream: Stream, heard: int) -> None:
+        """What had been heard before the rows were read and is not among them: their hole is real, so it is passed over.
+
+        What has been heard since then is another matter: the rows may have all of it by now, and are read again.
+        """
+        while stream.waiting and stream.waiting[0]["cursor"] <= heard and stream.cannot_take(stream.waiting[0]):
+            event = stream.waiting.pop(0)
+            if event["cursor"] > stream.head and event["data"] is not None:
+                await self._deliver_known(stream, event)
+
+    # Polling
+
+    async def poll(self) -> None:
+        """Find what the bus has lost: new members, ended runs that somebody awaits, and events of sessions we follow."""
+        if self.run_waits:
+            for run_pk in await self._rows.ended(self.run_waits.runs):
+                self.run_waits.tell(run_pk)
+        if not self.audience:
+            return
+        await self.audience.read_members()
+        self._forget_idle()
+        heads = await self._rows.heads(
+            [stream.id for stream in self._streams.values() if self._is_watched(stream)], self.audience.users
+        )
+        if not self.audience:  # the last one left meanwhile
+            return
+        for session_id, head in heads.items():
+            stream = self._stream(session_id)
+            if not stream.busy and (not stream.opened or head > stream.head or stream.waiting):
+                self._mend(stream)
+
+    def _is_watched(self, stream: Stream) -> bool:
+        recent = self._now() - stream.touched < WATCHED_SECONDS
+        return recent or bool(stream.views) or self.audience.is_followed(stream.id)
+
+    def _forget_idle(self) -> None:
+        now = self._now()
+        for stream in list(self._streams.values()):
+            if not stream.busy and not stream.views and now - stream.touched > KEPT_SECONDS:
+                self._drop(stream)
+
+    async def settle(self) -> None:
+        """Wait until no rows are being read."""
+        while unread := self._mending | self._messages.tasks:
+            await asyncio.wait(unread)

@@ -1,0 +1,183 @@
+"""Who is online, over all processes, with a version so that a stale list can be skipped.
+
+Every process tells the others its own entries when they change and at every tick; entries of a process that is not heard
+for three ticks are gone. One-shot clients (command line, probes, programs) are not listed.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.event_frames import Outgoing
+from clawsite.gateway.protocol.frames import Dialect
+from clawsite.gateway.protocol.scopes import Scope, grants
+from clawsite.infra import clock
+
+Entry = dict[str, Any]
+
+NOT_LISTED = frozenset({"cli", "probe", "backend"})
+MOST_ENTRIES = 200
+CLASSIC_ONLY = frozenset({"id", "key", "status", "capabilities"})
+FORGOTTEN_SECONDS = 3 * limits.TICK_SECONDS
+
+# What protocol 1 calls the things a client may do.
+_CAPABILITIES = {Scope.READ: ["sessions"], Scope.WRITE: ["agent", "send"], Scope.APPROVALS: ["approvals"], Scope.ADMIN: ["config"]}
+
+
+def entry_of(connection: Connection) -> Entry | None:
+    client, authority = connection.client, connection.authority
+    is_node = connection.role == "node"
+    if client.mode in NOT_LISTED and not is_node:
+        return None
+    entry = {
+        "id": client.id,
+        "key": node_key(connection.device_pk) if is_node else _client_key(connection),
+        "deviceId": connection.device_id,
+        "status": "online",
+        "host": client.display_name or client.id,
+        "version": client.version,
+        "platform": client.platform,
+        "deviceFamily": client.device_family,
+        "modelIdentifier": client.model_identifier,
+        "mode": client.mode or ("node" if is_node else "ui"),
+        "instanceId": client.instance_id,
+        "roles": [connection.role],
+        "scopes": sorted(authority.scopes),
+        "capabilities": [word for scope, words in _CAPABILITIES.items() if grants(authority.scopes, scope) for word in words],
+        "user": {"id": str(authority.user.pk), "name": authority.user.get_username()},
+        "reason": "connect",
+        "onlineSince": connection.connected_ms,
+        "ts": connection.connected_ms,
+    }
+    return {name: value for name, value in entry.items() if value is not None and value != ""}
+
+
+def listed(entries: list[Entry], dialect: Dialect) -> list[Entry]:
+    """Entries as a client reads them. Protocols 3 and 4 have no words for some of it."""
+    if dialect == "classic":
+        return entries
+    return [{name: value for name, value in entry.items() if name not in CLASSIC_ONLY} for entry in entries]
+
+
+def _client_key(connection: Connection) -> str:
+    """Of one instance of one account's: what a client calls itself it can share with its own others only."""
+    return f"client {connection.user_pk} {connection.client.instance_id or connection.id}"
+
+
+def node_key(device_pk: int) -> str:
+    """Under which a node is listed, wherever it is connected: the row of its device, so that a name it gives itself is no claim."""
+    return f"node {device_pk}"
+
+
+@dataclass(slots=True)
+class Versions:
+    """Raised with every change of what a snapshot holds; both begin at 1 in each process."""
+
+    presence: int = 1
+    health: int = 1
+
+    def wire(self) -> dict[str, int]:
+        return {"presence": self.presence, "health": self.health}
+
+
+class Presence:
+    def __init__(
+        self,
+        process: str,
+        me: Entry,
+        versions: Versions,
+        *,
+        publish: Callable[[dict[str, Any]], None],
+        tell: Callable[[Outgoing], None],
+        later: Callable[[float, Callable[[], None]], object],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._process, self._me, self._versions = process, me, versions
+        self._publish, self._tell, self._later, self._now = publish, tell, later, now
+        self._mine: dict[str, Entry] = {}  # by connection
+        self._others: dict[str, tuple[float, list[Entry]]] = {}  # by process: when heard, and who is there
+        self._changes: list[Entry] = []
+        self._unannounced = False
+        self._timed = False
+        self._told_at = float("-inf")
+
+    def entries(self) -> list[Entry]:
+        """Newest first, one per client instance, the server's own among them."""
+        everybody = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
+        by_key = {entry["key"]: entry for entry in sorted(everybody, key=lambda entry: int(entry["ts"]))}
+        newest = sorted(by_key.values(), key=lambda entry: -int(entry["ts"]))
+        return [{**self._me, "ts": clock.now_ms()}, *newest[: MOST_ENTRIES - 1]]
+
+    def online_since(self, key: str) -> int | None:
+        """When somebody came, as far as this process has heard; None for who is not here."""
+        everybody = [*list(self._mine.values()), *(entry for _, entries in list(self._others.values()) for entry in entries)]
+        return max((int(entry["onlineSince"]) for entry in everybody if entry["key"] == key), default=None)
+
+    def joined(self, connection: Connection) -> None:
+        if entry := entry_of(connection):
+            self._mine[connection.id] = entry
+            self._changed(entry)
+
+    def left(self, connection: Connection) -> None:
+        if entry := self._mine.pop(connection.id, None):
+            self._changed({**entry, "status": "offline", "reason": "disconnect"})
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """Another process tells who is connected to it."""
+        process, entries = message["process"], message["entries"]
+        if process == self._process:
+            return
+        known = self._others.get(process)
+        self._others[process] = (self._now(), entries)
+        if known is None:
+            self._announce()  # it has just started, and does not know us either
+        before = {entry["key"]: entry for entry in known[1]} if known else {}
+        after = {entry["key"]: entry for entry in entries}
+        for key in before.keys() - after.keys():
+            self._changed({**before[key], "status": "offline", "reason": "disconnect"}, told=True)
+        for key in after.keys() - before.keys():
+            self._changed(after[key], told=True)
+
+    def tick(self) -> None:
+        """Tell the others that we are still here, and forget those who are not."""
+        self._announce()
+        for process, (heard, entries) in list(self._others.items()):
+            if self._now() - heard > FORGOTTEN_SECONDS:
+                del self._others[process]
+                for entry in entries:
+                    self._changed({**entry, "status": "offline", "reason": "disconnect"}, told=True)
+
+    def leave(self) -> None:
+        """This process ends."""
+        self._mine.clear()
+        self._announce()
+
+    def _announce(self) -> None:
+        self._unannounced = False
+        self._publish({"k": "presence", "process": self._process, "entries": list(self._mine.values())})
+
+    def _changed(self, entry: Entry, *, told: bool = False) -> None:
+        """Note a change, and tell clients soon: at once after a quiet second, otherwise when the second is over."""
+        self._changes.append(entry)
+        self._unannounced = self._unannounced or not told
+        if not self._timed:
+            self._timed = True
+            pause = limits.PRESENCE_PAUSE_SECONDS * max(1.0, len(self._mine) / 50)  # a long list goes to many, so less often
+            self._later(max(0.0, self._told_at + pause - self._now()), self._tell_clients)
+
+    def _tell_clients(self) -> None:
+        self._timed = False
+        self._told_at = self._now()
+        self._versions.presence += 1
+        if self._unannounced:
+            self._announce()
+        changes, self._changes = self._changes, []
+        entries = self.entries()
+        # Protocol 1 is told about one client: the last to come or go; `changes` has the others.
+        brief = [{name: entry[name] for name in ("id", "status", "capabilities")} for entry in changes[-MOST_ENTRIES:]]
+        classic = {"presence": entries, **brief[-1], "changes": brief}
+        modern = {"presence": listed(entries, "modern")}
+        self._tell(Outgoing("presence", modern, classic, state_version=self._versions.wire(), droppable=True))

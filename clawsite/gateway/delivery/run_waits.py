@@ -1,0 +1,34 @@
+"""Waiting for the end of a run, wherever it is worked on: woken by the bus, with the hub's poll behind it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from clawsite.accounts.models import User
+from clawsite.gateway.delivery.waits import Waits
+from clawsite.infra import db
+from sessions_app.events.announce import is_last
+from sessions_app.sessions import selectors
+from sessions_app.sessions.selectors import RunState
+
+
+class RunWaits(Waits[int]):
+    @property
+    def runs(self) -> list[int]:
+        return list(self._waiting)
+
+    def hear(self, events: Iterable[dict[str, Any]]) -> None:
+        if self._waiting:
+            for event in events:
+                if event["run"] in self._waiting and is_last(event):
+                    self.tell(event["run"])
+
+
+async def end_of_run(waits: RunWaits, user: User, run_id: str, run_pk: int) -> RunState:
+    """The run once it has ended. Listening begins before the row is read, so the end cannot fall between the two."""
+    with waits.of(run_pk) as news:
+        while True:
+            news.clear()
+            state = await db.read(selectors.run_state, user, run_id)
+            if state.ended:
+                return state
+            await news.wait()

@@ -1,0 +1,122 @@
+"""Grants over the socket: what may run without a question, and taking one back. As on the page of grants."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.accounts.models import User
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.methods.sessions.listing import fitting
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import Id
+from clawsite.infra import clock, db
+from clawsite.infra.errors import Conflict, Forbidden, NotFound
+from tools_app.approvals import grants
+from tools_app.models import Grant
+
+WHO = (Scope.APPROVALS, Scope.ADMIN)  # and a right of the account, as on the page
+SHOWN = 512  # characters of a command that OpenClaw's clients take
+LONGEST_NUMBER = 18  # digits that every database takes
+
+
+class ListParams(Params):
+    limit: int = Field(100, ge=1, le=500)
+
+
+class GrantOut(TypedDict):
+    """OpenClaw's clients show the cron job that a grant is for; here `cronJobName` says where it counts: `scope` and `subject`.
+
+    `command` may be shortened: what counts is `line`, or the programs in `entries`. A grant that came of no question has `by-hand`
+    for it, and one for every agent has `*`.
+    """
+
+    grantId: str
+    mintedByApprovalId: str
+    agentId: str
+    cronJobId: str
+    cronJobName: str
+    command: str
+    cwd: str | None
+    createdAtMs: int
+    expiresAtMs: int | None
+    revokedAtMs: None
+    revokedBy: None
+    lastUsedAtMs: int | None
+    useCount: int
+    usesLeft: int | None
+    scope: str
+    subject: str
+    line: str
+    entries: list[dict[str, Any]]
+    givenBy: str | None
+
+
+class ListAnswer(TypedDict):
+    """At most as many as a reply holds, which are 768 KiB."""
+
+    grants: list[GrantOut]
+
+
+@method("exec.approval.grants.list", scope=WHO, limited=Limited.HARMLESS)
+async def list_(call: Call, params: ListParams) -> ListAnswer:
+    """What may run without a question, the last one given first. For who may approve, or look at grants."""
+    return await db.read(_listed, call.user, params.limit)
+
+
+def _listed(user: User, limit: int) -> ListAnswer:
+    if not (user.has_perm("accounts.approve_commands") or user.has_perm("tools_app.view_grant")):
+        raise Forbidden("this account may not look at grants")
+    found = Grant.objects.filter(grants.living()).select_related("owner").order_by("-created_at", "-id")[:limit]
+    return ListAnswer(grants=fitting([_told(grant) for grant in found]))
+
+
+def _told(grant: Grant) -> GrantOut:
+    where = f"{grant.scope} {grant.subject}".strip()
+    return GrantOut(
+        grantId=str(grant.pk),
+        mintedByApprovalId=str(grant.approval_id or "by-hand"),
+        agentId=grant.agent or "*",
+        cronJobId=where,
+        cronJobName=where[:200],
+        command=str(grant)[:SHOWN],
+        cwd=grant.subject if grant.scope == Grant.Scope.DIRECTORY else None,
+        createdAtMs=clock.to_ms(grant.created_at),
+        expiresAtMs=clock.to_ms(grant.expires_at) if grant.expires_at else None,
+        revokedAtMs=None,
+        revokedBy=None,
+        lastUsedAtMs=clock.to_ms(grant.last_used_at) if grant.last_used_at else None,
+        useCount=grant.uses,
+        usesLeft=grant.uses_left,
+        scope=grant.scope,
+        subject=grant.subject,
+        line=grant.line,
+        entries=grant.entries,
+        givenBy=grant.owner.get_username() if grant.owner else None,
+    )
+
+
+class RevokeParams(Params):
+    grant_id: Id
+
+
+class RevokeAnswer(TypedDict):
+    outcome: Literal["revoked", "already-revoked", "not-found"]
+
+
+@method("exec.approval.grants.revoke", scope=WHO, limited=Limited.HARMLESS)
+async def revoke(call: Call, params: RevokeParams) -> RevokeAnswer:
+    """Take a grant back: the next command like it is asked about, what runs goes on. For who may approve, or change grants."""
+    return await db.write(_revoked, call.user, params.grant_id, alone=True)
+
+
+def _revoked(user: User, grant_id: str) -> RevokeAnswer:
+    is_number = grant_id.isascii() and grant_id.isdecimal() and len(grant_id) <= LONGEST_NUMBER
+    try:
+        grants.revoke(int(grant_id) if is_number else 0, by=user)
+    except NotFound:
+        return RevokeAnswer(outcome="not-found")
+    except Conflict:
+        return RevokeAnswer(outcome="already-revoked")
+    return RevokeAnswer(outcome="revoked")

@@ -1,0 +1,121 @@
+"""One session under OpenClaw's newer names: look at it, read it, send to it, stop it. The work is done as by `chat.*`."""
+
+from typing import Literal, cast
+from uuid import uuid4
+
+from pydantic import AliasChoices, Field
+from typing_extensions import TypedDict
+
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.methods.agent import AttachmentParams
+from clawsite.gateway.methods.chat.history import HistoryParams, chat_history
+from clawsite.gateway.methods.chat.send import SendAnswer, SendParams, abort, chat_send
+from clawsite.gateway.methods.sessions.lifecycle import answer_of
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.protocol.session_events import Message
+from clawsite.gateway.protocol.sessions import SessionRow
+from clawsite.gateway.server.registry import Call, Followed, Params, method
+from clawsite.gateway.server.session_address import ByKey, Id, IdempotencyKey, Key, found
+from clawsite.infra import db
+from clawsite.infra.errors import InvalidRequest
+from clawsite.routing.inbound import Address, find_or_none
+from sessions_app.sessions import selectors
+from sessions_app.sessions.attachments import MOST_PER_MESSAGE
+
+
+class DescribeParams(ByKey):
+    include_derived_titles: bool = True  # they always are
+    include_last_message: bool = False
+
+
+class DescribeAnswer(TypedDict):
+    session: SessionRow | None
+
+
+@method("sessions.describe", scope=Scope.READ)
+async def describe(call: Call, params: DescribeParams) -> DescribeAnswer:
+    """A session as sessions.list shows it; null where there is none."""
+    session = await db.read(find_or_none, call.user, params.address)
+    if session is None:
+        return DescribeAnswer(session=None)
+    row = (await answer_of(call, session))["entry"]
+    if params.include_last_message:
+        last = await db.read(selectors.last_texts, [session])
+        if session.pk in last:
+            row["lastMessagePreview"] = last[session.pk]
+    return DescribeAnswer(session=row)
+
+
+class GetParams(ByKey):
+    key: Key | None = Field(None, validation_alias=AliasChoices("key", "sessionKey"))
+    limit: int = Field(200, ge=1, le=1000)
+
+
+class GetAnswer(TypedDict):
+    messages: list[Message]
+
+
+@method("sessions.get", scope=Scope.READ)
+async def get(call: Call, params: GetParams) -> GetAnswer:
+    """The newest messages of a session, oldest first; chat.history says more. A session that does not exist is empty."""
+    where = {"sessionKey": params.key, "sessionId": params.session_id, "agentId": params.agent_id}
+    page = await chat_history(call, HistoryParams.model_validate({**where, "limit": params.limit}))
+    return GetAnswer(messages=cast("list[Message]", page["messages"]))
+
+
+class SendToParams(ByKey):
+    """Without `idempotencyKey` a repeated request is another message."""
+
+    message: str = Field(max_length=1_000_000)
+    thinking: str | None = Field(None, max_length=16)
+    attachments: list[AttachmentParams] = Field(default_factory=list, max_length=MOST_PER_MESSAGE)
+    timeout_ms: int | None = Field(None, ge=0, le=86_400_000)
+    idempotency_key: IdempotencyKey | None = None
+
+
+def _order(params: dict[str, object]) -> str:
+    return str(params.get("key") or params.get("sessionId") or "")
+
+
+@method("sessions.send", scope=Scope.WRITE, limited=Limited.CARRIED, order=_order)
+async def send(call: Call, params: SendToParams) -> SendAnswer | Followed[SendAnswer]:
+    """Send a message to a session that exists, as chat.send does."""
+    session = await found(call, params.address)
+    wishes = {"message": params.message, "thinking": params.thinking, "timeout_ms": params.timeout_ms}
+    key = params.idempotency_key or uuid4().hex
+    told = SendParams(session_id=str(session.id), idempotency_key=key, attachments=params.attachments, **wishes)  # type: ignore[arg-type]
+    answer: SendAnswer | Followed[SendAnswer] = await chat_send(call, told)
+    return answer
+
+
+class AbortParams(Params):
+    """A session, a run, or both. What waits in its queue is stopped too, unless a run is named."""
+
+    key: Key | None = None
+    session_id: Id | None = None
+    agent_id: Id | None = None
+    run_id: IdempotencyKey | None = None
+    clear_queued: Literal[True] | None = None  # it always is
+
+
+class AbortAnswer(TypedDict):
+    ok: Literal[True]
+    abortedRunId: str | None
+    runIds: list[str]
+    status: Literal["aborted", "no-active-run"]
+
+
+@method("sessions.abort", scope=Scope.WRITE, limited=Limited.HARMLESS)
+async def abort_session(call: Call, params: AbortParams) -> AbortAnswer:
+    """Stop the runs of a session, or one run, as chat.abort does."""
+    if params.key or params.session_id:
+        address = ByKey(key=params.key, session_id=params.session_id, agent_id=params.agent_id).address
+    elif params.run_id:
+        state = await db.read(selectors.run_state, call.user, params.run_id)
+        address = Address(session_id=state.session_id)
+    else:
+        raise InvalidRequest("name the session with key, or the run with runId")
+    stopped = await abort(call, address, params.run_id, "rpc")
+    runs = stopped["runIds"]
+    status: Literal["aborted", "no-active-run"] = "aborted" if stopped["aborted"] else "no-active-run"
+    return AbortAnswer(ok=True, abortedRunId=runs[0] if runs else None, runIds=runs, status=status)

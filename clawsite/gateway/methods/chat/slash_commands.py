@@ -1,0 +1,237 @@
+"""The commands people write instead of a message. Each calls the method a program would call, and puts the outcome into words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NotRequired
+
+from django.utils import translation
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from typing_extensions import TypedDict
+
+from agents.prepare.model_choice import choose_model
+from agents.selectors import find_agent, model_of
+from clawsite.gateway.auth import limited_tokens
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.methods.sessions import create as session_making
+from clawsite.gateway.methods.sessions import lifecycle as session_methods
+from clawsite.gateway.protocol.event_frames import SessionName, chat_event
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import Id, Key
+from clawsite.infra import clock, db
+from clawsite.infra.errors import InvalidRequest, NotFound
+from clawsite.routing.directives import COMMANDS, DEFAULT, LEVELS, Asked, Command, thinking_level
+from clawsite.routing.inbound import Address, find_or_none
+from sessions_app.keys import parse_key
+from sessions_app.models import Run, Session
+from sessions_app.runs.compaction_requests import ask_for_compaction
+
+
+class Choice(TypedDict):
+    value: str
+    label: str
+
+
+class Argument(TypedDict):
+    name: str
+    description: str
+    type: Literal["string"]
+    required: bool
+    choices: NotRequired[list[Choice]]
+
+
+class CommandRow(TypedDict):
+    """`args` says what may follow: `description` is how it is written, `choices` the words it may be, where they are few."""
+
+    name: str
+    textAliases: list[str]
+    description: str
+    source: Literal["native"]
+    scope: Literal["text"]
+    acceptsArgs: bool
+    args: NotRequired[list[Argument]]
+
+
+class ListParams(Params):
+    """The commands are the same in every session and for every agent."""
+
+    refused: ClassVar[Mapping[str, str]] = {"provider": "commands do not depend on a channel"}
+
+    session_key: Key | None = None
+    agent_id: Id | None = None
+    scope: Literal["text", "native", "both"] = "both"
+    include_args: bool = True
+
+
+class CommandsAnswer(TypedDict):
+    commands: list[CommandRow]
+
+
+@method("commands.list", scope=Scope.READ)
+async def commands_list(call: Call, params: ListParams) -> CommandsAnswer:
+    """The commands that chat.send carries out when a message begins with a slash."""
+    return told_commands(call) if params.scope != "native" else CommandsAnswer(commands=[])
+
+
+def told_commands(call: Call) -> CommandsAnswer:
+    """In the caller's language."""
+    with translation.override(_language(call)):
+        return CommandsAnswer(commands=[_row(command) for command in COMMANDS])
+
+
+def _language(call: Call) -> str | None:
+    """The one its user has chosen, else that of the page the command was written on; None for ours."""
+    try:
+        return translation.get_supported_language_variant((call.user.language or call.connection.locale).lower())
+    except LookupError:
+        return None
+
+
+def _row(command: Command) -> CommandRow:
+    row = CommandRow(
+        name=command.name,
+        textAliases=[f"/{name}" for name in (command.name, *command.aliases)],
+        description=str(command.help),
+        source="native",
+        scope="text",
+        acceptsArgs=bool(command.args),
+    )
+    if command.args:
+        name, required = command.args.strip("[]<>"), command.args.startswith("<")
+        argument = Argument(name=name, description=command.args, type="string", required=required)
+        if command.choices:
+            argument["choices"] = [Choice(value=word, label=word) for word in command.choices]
+        row["args"] = [argument]
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    notice: str
+    session_key: str  # the conversation to show now
+
+
+async def obey(call: Call, asked: Asked, address: Address, idempotency_key: str) -> Done:
+    """Carry out a command in the session it was written in, and answer in the language of who wrote it."""
+    with translation.override(_language(call)):
+        return await _obey(call, asked, address, idempotency_key)
+
+
+async def show_notice(call: Call, address: Address, run_id: str, notice: str) -> None:
+    """OpenClaw's clients show a command's words as an answer, and wait for it. It is told to nobody else, and kept nowhere."""
+    message = {"role": "assistant", "content": [{"type": "text", "text": notice}], "timestamp": clock.now_ms()}
+    payload = {"runId": run_id, "seq": 0, "state": "final", "stopReason": "command", "message": message}
+    session = await db.read(find_or_none, call.user, address)
+    key, id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (address.own_key(), "")
+    call.connection.take(replace(chat_event(payload, SessionName(id, key)), classic=None))
+
+
+async def _obey(call: Call, asked: Asked, address: Address, idempotency_key: str) -> Done:
+    session = await db.read(find_or_none, call.user, address)
+    key = session.key_for(call.user.pk) if session else address.own_key()
+    match asked.name:
+        case "help":
+            return Done(_help(), key)
+        case "status":
+            return Done(await _status(session, key), key)
+        case "new":
+            return await _new(call, asked.words, session.agent if session else parse_key(key).agent, idempotency_key)
+        case "reset":
+            return await _reset(call, asked.words, session, key)
+        case "name":
+            if not asked.words:
+                raise InvalidRequest(_("/name needs a title behind it"))
+            title = " ".join(asked.words.split())[:200]
+            await _patch(call, session, address, title=title)
+            return Done(_("This conversation is now called “%(title)s”.") % {"title": title}, key)
+        case "model":
+            return Done(await _model(call, asked.words, session, address, key), key)
+        case "compact":
+            if session is None:
+                return Done(_("There is nothing to summarise yet."), key)
+            await db.write(ask_for_compaction, call.user, session, run_id=idempotency_key, words=asked.words, key=str(session.id))
+            return Done(_("The earlier conversation is being summarised. Everything stays here to read."), key)
+        case "think":
+            return Done(await _think(call, asked.words, session, address), key)
+    raise InvalidRequest(f"/{asked.name} cannot be carried out here")
+
+
+async def _patch(call: Call, session: Session | None, address: Address, **changes: str | None) -> None:
+    limited_tokens.check(call.user, Limited.REFUSED, "this command")
+    where = {"session_id": str(session.id)} if session else {"key": address.own_key()}
+    await session_methods.patch(call, session_methods.PatchParams.model_validate({**where, **changes}))
+
+
+async def _new(call: Call, title: str, agent: str, idempotency_key: str) -> Done:
+    # With the message's own key, so that a message sent twice makes one conversation.
+    wanted = {"agentId": agent, "displayName": " ".join(title.split())[:200], "idempotencyKey": idempotency_key}
+    made = await session_making.create(call, session_making.CreateParams.model_validate(wanted))
+    return Done(_("This is a new conversation."), made["key"])
+
+
+async def _reset(call: Call, words: str, session: Session | None, key: str) -> Done:
+    if words:
+        raise InvalidRequest(_("/reset takes no words; to send it as a message, begin with a blank"))
+    if session is None or not session.entry_count:
+        return Done(_("This conversation is empty already."), key)
+    await session_methods.reset(call, session_methods.ResetParams(session_id=str(session.id), reason="reset"))
+    return Done(_("This conversation begins anew; the agent does not remember what was before."), key)
+
+
+async def _model(call: Call, word: str, session: Session | None, address: Address, key: str) -> str:
+    if not word:
+        now = await db.read(_model_in_use, session, key)
+        return _("The model of this conversation is %(model)s. Choose another with /model and its name.") % {"model": now}
+    if word.lower() == DEFAULT:
+        await _patch(call, session, address, model=None)
+        now = await db.read(_model_in_use, await db.read(find_or_none, call.user, address), key)
+        return _("This conversation uses the agent's own model again: %(model)s.") % {"model": now}
+    model = await db.read(choose_model, word)
+    await _patch(call, session, address, model=model)
+    return _("This conversation uses %(model)s from now on.") % {"model": model}
+
+
+async def _think(call: Call, word: str, session: Session | None, address: Address) -> str:
+    if not word:
+        now = (session.thinking_level if session else "") or DEFAULT
+        return _("The thinking level is %(level)s. Choose one of: %(levels)s.") % {
+            "level": now,
+            "levels": ", ".join((*LEVELS, DEFAULT)),
+        }
+    level = None if word.lower() == DEFAULT else thinking_level(word)
+    await _patch(call, session, address, thinking_level=level)
+    return _("The thinking level is %(level)s from now on.") % {"level": level or DEFAULT}
+
+
+def _model_in_use(session: Session | None, key: str) -> str:
+    try:
+        agent = find_agent(session.agent if session else parse_key(key).agent)
+    except NotFound:
+        return session.model if session else ""
+    return model_of(agent, session.model if session else "")
+
+
+def _help() -> str:
+    return "\n".join(f"- `/{' '.join(filter(None, (command.name, command.args)))}` – {command.help}" for command in COMMANDS)
+
+
+async def _status(session: Session | None, key: str) -> str:
+    lines = [(_("Conversation"), f"`{key}`"), (_("Model"), await db.read(_model_in_use, session, key))]
+    if session is not None:
+        active, queued = await db.read(_unfinished, session)
+        waits = ngettext("%d message waits", "%d messages wait", queued) % queued
+        lines += [
+            (_("Thinking"), session.thinking_level or DEFAULT),
+            (_("Tokens"), _("%(input)d in, %(output)d out") % {"input": session.input_tokens, "output": session.output_tokens}),
+            (_("Cost"), f"${session.cost_microusd / 1e6:.4f}"),
+            (_("Now"), f"{_('working') if active else _('idle')}; {waits}"),
+        ]
+    return "\n".join(f"- **{name}**: {value}" for name, value in lines)
+
+
+def _unfinished(session: Session) -> tuple[int, int]:
+    """(being worked on or parked, waiting for their turn)"""
+    statuses = list(Run.objects.filter(session=session, status__in=Run.UNFINISHED).values_list("status", flat=True))
+    queued = statuses.count(Run.Status.ACCEPTED)
+    return len(statuses) - queued, queued

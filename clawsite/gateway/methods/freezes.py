@@ -1,0 +1,95 @@
+"""Stop everything, one agent or one run, and let it go on: for people who administer the gateway. All may ask what is stopped."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from agents import freezes as stops
+from clawsite.accounts.models import User
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.methods.recent_password import need_recent_password
+from clawsite.gateway.protocol.events import Stop
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.health import told_stop
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import ToSession
+from clawsite.infra import db
+from clawsite.routing.inbound import Address, find_or_none
+from sessions_app.keys import parse_key
+from sessions_app.models import Session
+from sessions_app.runs import freezes
+
+Reason = Annotated[str, Field(min_length=1, max_length=freezes.LONGEST_REASON)]
+
+
+class WhatToStop(Params):
+    """`subject` is the id of an agent, or the `id` of a run as `runs.list` tells it; none for all."""
+
+    scope: Literal["all", "agent", "run"]
+    subject: str = Field("", max_length=freezes.LONGEST_SUBJECT)
+    reason: Reason
+
+
+class StopAnswer(TypedDict):
+    """`created` is false when it was stopped already. `stillWorking` counts runs whose worker has not confirmed yet."""
+
+    stop: Stop
+    created: bool
+    stillWorking: int
+
+
+@method("panic.stop", scope=Scope.ADMIN, limited=Limited.HARMLESS)
+async def stop(call: Call, params: WhatToStop) -> StopAnswer:
+    """Stop. No tool call starts from now on; what is under way is ended or dropped, and waits, within two seconds."""
+    return await db.write(_stop, call.user, params, alone=True)
+
+
+def _stop(user: User, params: WhatToStop) -> StopAnswer:
+    made, created = stops.stop(params.scope, params.subject, reason=params.reason, by=user)
+    return StopAnswer(stop=told_stop(made), created=created, stillWorking=freezes.still_working([made]))
+
+
+class ResumeAnswer(TypedDict):
+    stopped: list[Stop]
+
+
+@method("panic.resume", scope=Scope.ADMIN, limited=Limited.REFUSED)
+async def resume(call: Call, params: WhatToStop) -> ResumeAnswer:
+    """Let go on what was stopped under this name, unless something wider holds it too; -> what is still stopped."""
+    await need_recent_password(call)
+    return await db.write(_resume, call.user, params)
+
+
+def _resume(user: User, params: WhatToStop) -> ResumeAnswer:
+    freezes.lift(params.scope, params.subject, reason=params.reason, by=user)
+    return ResumeAnswer(stopped=[told_stop(each) for each in freezes.active()])
+
+
+class StatusParams(ToSession):
+    """With a session: only what keeps that one from going on."""
+
+
+class StatusAnswer(TypedDict):
+    """`mayResume`: the caller may stop and resume."""
+
+    stopped: list[Stop]
+    stillWorking: int
+    mayResume: bool
+
+
+@method("panic.status", scope=Scope.READ)
+async def status(call: Call, params: StatusParams) -> StatusAnswer:
+    """What is stopped, by whom and why. Single runs are named to those who see them and to those who may resume them."""
+    named = params.session_key or params.session_id
+    return await db.read(_status, call.user, params.address if named else None)
+
+
+def _status(user: User, address: Address | None) -> StatusAnswer:
+    found = freezes.visible_to(user)
+    if address is not None:
+        # Not found: a chat in which nobody has written yet, so that only its agent can be stopped.
+        session = find_or_none(user, address) or Session(agent=parse_key(address.own_key()).agent)
+        found = freezes.of_session(session, found)
+    told = [told_stop(each) for each in found]
+    return StatusAnswer(stopped=told, stillWorking=freezes.still_working(found), mayResume=freezes.may_stop(user))

@@ -1,0 +1,132 @@
+"""Nodes and who lets them in: the requests and devices of role node, their names, and what they may be asked to do."""
+
+from typing import Annotated
+
+from django.db import transaction
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.accounts.models import User
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.devices import pairing, tokens
+from clawsite.gateway.devices.selectors import paired_devices, pending_requests
+from clawsite.gateway.devices.shapes import DeviceFacts
+from clawsite.gateway.methods.devices import (
+    ApproveAnswer,
+    ApproveParams,
+    ByRequest,
+    RejectAnswer,
+    approved,
+    rejected,
+)
+from clawsite.gateway.methods.nodes.shapes import ByNode, managed_node
+from clawsite.gateway.methods.recent_password import need_recent_password
+from clawsite.gateway.protocol.device_events import NodePairRequested
+from clawsite.gateway.protocol.frames import Command
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Nothing, method
+from clawsite.infra import db
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
+
+
+class PairedNode(DeviceFacts):
+    """A device that is a node. `nodeId` is its device id: OpenClaw's clients pass over rows without."""
+
+    nodeId: str
+
+
+class NodePairList(TypedDict):
+    """Like that of device.pair.list, of nodes."""
+
+    pending: list[NodePairRequested]
+    paired: list[PairedNode]
+
+
+@method("node.pair.list", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+async def pair_list(call: Call, params: Nothing) -> NodePairList:
+    """Like device.pair.list, of nodes."""
+    return await db.read(_nodes_to_manage, call.user)
+
+
+def _nodes_to_manage(user: User) -> NodePairList:
+    return NodePairList(
+        pending=[NodePairRequested(**row, nodeId=row["deviceId"]) for row in pending_requests(user, "node")],
+        paired=[PairedNode(**row, nodeId=row["deviceId"]) for row in paired_devices(user, nodes_only=True)],
+    )
+
+
+@method("node.pair.approve", scope=Scope.PAIRING, limited=Limited.REFUSED)
+async def pair_approve(call: Call, params: ApproveParams) -> ApproveAnswer:
+    """Like device.pair.approve, of nodes."""
+    return await approved(call, params, role="node")
+
+
+@method("node.pair.reject", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+async def pair_reject(call: Call, params: ByRequest) -> RejectAnswer:
+    """Like device.pair.reject, of nodes."""
+    return await rejected(call, params, role="node")
+
+
+class RemoveAnswer(TypedDict):
+    nodeId: str
+
+
+@method("node.pair.remove", scope=Scope.PAIRING, limited=Limited.HARMLESS)
+async def pair_remove(call: Call, params: ByNode) -> RemoveAnswer:
+    """Like device.pair.remove, of nodes: a device that is an operator too stays one."""
+
+    def remove() -> None:
+        pairing.remove_node(managed_node(call.user, params.node_id, params.owner), by=call.user)
+
+    await db.write(remove, alone=True)
+    return RemoveAnswer(nodeId=params.node_id)
+
+
+class RenameParams(ByNode):
+    display_name: Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class RenameAnswer(TypedDict):
+    nodeId: str
+    displayName: str
+
+
+@method("node.rename", scope=Scope.PAIRING, limited=Limited.REFUSED)
+async def rename(call: Call, params: RenameParams) -> RenameAnswer:
+    """Give a node a name, which it keeps whatever it calls itself."""
+
+    def save() -> RenameAnswer:
+        node = managed_node(call.user, params.node_id, params.owner)
+        pairing.rename(node, params.display_name, by=call.user)
+        return RenameAnswer(nodeId=node.fingerprint, displayName=node.display_name)
+
+    return await db.write(save, alone=True)
+
+
+class AllowParams(ByNode):
+    """`commands` replaces the list; each must be one that the node declares."""
+
+    commands: list[Command] = Field(max_length=256)
+
+
+class AllowAnswer(TypedDict):
+    nodeId: str
+    allowedCommands: list[str]
+
+
+@method("node.allow", scope=Scope.PAIRING, limited=Limited.REFUSED)
+async def allow(call: Call, params: AllowParams) -> AllowAnswer:
+    """Say what a node may be asked to do, also what it has learnt since it was paired."""
+    await need_recent_password(call)
+
+    @transaction.atomic
+    def save() -> AllowAnswer:
+        node = managed_node(call.user, params.node_id, params.owner)
+        node.allowed_commands = pairing.chosen_commands(node.declared.get("commands", []), params.commands)
+        node.save(update_fields=["allowed_commands"])
+        who = acting.account(call.user)
+        audit_log.record("node.allowed", actor=who, subject=tokens.about(node), owner=node.owner_id, commands=node.allowed_commands)
+        return AllowAnswer(nodeId=node.fingerprint, allowedCommands=node.allowed_commands)
+
+    return await db.write(save, alone=True)

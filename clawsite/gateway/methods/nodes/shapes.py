@@ -1,0 +1,95 @@
+"""Nodes as clients read them, and how parameters name one."""
+
+from typing import Annotated, Any, NotRequired, cast
+
+from django.db.models import QuerySet
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.accounts.models import User
+from clawsite.gateway.devices.selectors import find_device
+from clawsite.gateway.models import Device
+from clawsite.gateway.server.registry import Params
+from clawsite.infra.errors import NotFound
+
+NodeId = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class ByNode(Params):
+    """`nodeId` is the node's device id; `owner` tells rows apart where several accounts know the same device."""
+
+    node_id: NodeId
+    owner: Annotated[str, Field(min_length=1, max_length=150)] | None = None
+
+
+class NodeFacts(TypedDict):
+    """`commands` are those that the node declares and may be asked for; `otherCommands` are declared and not allowed."""
+
+    nodeId: str
+    owner: str
+    caps: list[str]
+    commands: list[str]
+    otherCommands: list[str]
+    paired: bool
+    connected: bool
+    displayName: NotRequired[str]
+    platform: NotRequired[str]
+    version: NotRequired[str]
+    deviceFamily: NotRequired[str]
+    modelIdentifier: NotRequired[str]
+    remoteIp: NotRequired[str]
+    permissions: NotRequired[dict[str, bool]]
+    pathEnv: NotRequired[str]
+    connectedAtMs: NotRequired[int]
+
+
+def managed_node(user: User, node_id: str, owner: str | None = None) -> Device:
+    """To name it and to say what it may be asked: one's own, and everybody's with the right to manage them."""
+    try:
+        node = find_device(user, node_id, owner)
+    except NotFound:
+        node = None
+    if node is None or not node.is_node:
+        raise NotFound(f"there is no node {node_id[:64]!r}")
+    return node
+
+
+def own_node(user: User, node_id: str, owner: str | None = None) -> Device:
+    """To ask it something, or what it is: one's own alone. Who manages everybody's devices lets them in and out, no more."""
+    node = _own(user).filter(fingerprint=node_id).first()
+    if node is None or owner not in (None, node.owner.username):
+        raise NotFound(f"there is no node {node_id[:64]!r}")
+    return node
+
+
+def own_nodes(user: User) -> list[Device]:
+    return list(_own(user).order_by("-paired_at")[:500])
+
+
+def _own(user: User) -> QuerySet[Device]:
+    return Device.objects.filter(owner=user, is_node=True).living().select_related("owner")
+
+
+def node_facts(node: Device, online_since: int | None) -> NodeFacts:
+    declared = node.declared.get("commands", [])
+    told: dict[str, Any] = {
+        "displayName": node.display_name,
+        "platform": node.platform,
+        "version": node.client_version,
+        "deviceFamily": node.device_family,
+        "modelIdentifier": node.model_identifier,
+        "remoteIp": node.last_address,
+        "permissions": node.declared.get("permissions"),
+        "pathEnv": node.declared.get("pathEnv"),
+        "connectedAtMs": online_since,
+    }
+    facts = NodeFacts(
+        nodeId=node.fingerprint,
+        owner=node.owner.get_username(),
+        caps=node.declared.get("caps", []),
+        commands=[command for command in declared if command in node.allowed_commands],
+        otherCommands=[command for command in declared if command not in node.allowed_commands],
+        paired=True,
+        connected=online_since is not None,
+    )
+    return cast(NodeFacts, {**facts, **{name: value for name, value in told.items() if value}})

@@ -1,0 +1,253 @@
+"""One session: found, changed, reset, deleted."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Literal, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.accounts.models import User
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.methods.defaults import default_model
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.protocol.sessions import SessionRow
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import ByKey, Id, Key, address_of, found, is_still
+from clawsite.infra import db
+from clawsite.infra.errors import InvalidRequest, NotFound
+from clawsite.routing.inbound import find_or_none, open_session
+from sessions_app.keys import parse_key
+from sessions_app.models import Session
+from sessions_app.sessions import marks, selectors
+from sessions_app.sessions import service as session_service
+
+Level = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+
+
+class SessionAnswer(TypedDict):
+    ok: Literal[True]
+    key: str
+    sessionId: str
+    entry: SessionRow
+
+
+def row_of(user: User, session: Session) -> SessionRow:
+    """The session as the user's list shows it."""
+    row = {**selectors.session_row(session), "key": session.key_for(user.pk), **marks.facts(user, [session])[session.pk]}
+    return cast("SessionRow", row)
+
+
+async def answer_of(call: Call, session: Session) -> SessionAnswer:
+    entry = await db.read(row_of, call.user, session)
+    return SessionAnswer(ok=True, key=entry["key"], sessionId=str(session.generation_id), entry=entry)
+
+
+POLICY_ONLY = "what an agent may do is set by policy and exec rules"
+
+
+class ResolveParams(Params):
+    """Exactly one of key, sessionId and label. With `allowMissing` the answer is `{ok: false}` where there is none."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "shortId": "give the whole sessionId",
+        "slugHint": "give the sessionId, the key or the label",
+        "spawnedBy": "give the sessionId, the key or the label",
+    }
+
+    key: Key | None = None
+    session_id: Id | None = None
+    label: str | None = Field(None, max_length=512)
+    agent_id: Id | None = None
+    include_global: bool = True
+    include_unknown: bool = True
+    allow_missing: bool = False
+
+
+class ResolveAnswer(TypedDict):
+    ok: bool
+    key: NotRequired[str]
+    sessionId: NotRequired[str]
+    agentId: NotRequired[str]
+
+
+@method("sessions.resolve", scope=Scope.READ)
+async def resolve(call: Call, params: ResolveParams) -> ResolveAnswer:
+    """Find a session by one of its names."""
+    if sum(name is not None for name in (params.key, params.session_id, params.label)) != 1:
+        raise InvalidRequest("give exactly one of key, sessionId and label")
+    try:
+        if params.label is not None:
+            session = await db.read(_by_label, call, params.label, params.agent_id)
+        else:
+            session = await found(call, address_of(params.key, params.session_id, params.agent_id))
+    except NotFound:
+        if params.allow_missing:
+            return ResolveAnswer(ok=False)
+        raise
+    key, session_id = session.key_for(call.user.pk), str(session.generation_id)
+    return ResolveAnswer(ok=True, key=key, sessionId=session_id, agentId=session.agent)
+
+
+def _by_label(call: Call, label: str, agent: str | None) -> Session:
+    visible = Session.objects.for_user(call.user).filter(label=label, owner=call.user)
+    session = (visible.filter(agent=agent) if agent else visible).first()
+    if session is None:
+        raise NotFound(f"none of your sessions has the label {label!r}")
+    return session
+
+
+class Changes(Params):
+    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
+
+    `reasoningLevel` and `responseUsage` are kept for clients, which show more or less by them; they change nothing here.
+    """
+
+    refused: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("execHost", "execSecurity", "execAsk", "execNode", "permissionMode", "toolOverrides"), POLICY_ONLY),
+        **dict.fromkeys(("inheritedToolPolicyVersion", "inheritedToolAllow", "inheritedToolDeny"), POLICY_ONLY),
+        **dict.fromkeys(("expectedPermissionMode", "expectedToolOverrides"), POLICY_ONLY),
+        **dict.fromkeys(("contextWindow", "fastMode"), "choose a model"),
+        **dict.fromkeys(("icon", "color", "category", "boardFace", "statusNote", "attention", "ttlMinutes"), "sessions have none"),
+        "expectedMarkedUnreadAt": "nobody marks a session as unread",
+        **dict.fromkeys(("spawnedBy", "completionOwnerSessionKey"), "only an agent spawns sessions"),
+        "expectedLifecycleRevision": "use expectedSessionId",
+        "elevatedLevel": POLICY_ONLY,
+        **dict.fromkeys(("sendPolicy", "groupActivation"), "there are no messaging channels to send to"),
+        "traceLevel": "the log of a run has everything: runs.events",
+    }
+
+    label: str | None = Field(None, max_length=512)
+    title: str | None = Field(None, max_length=200)
+    model: str | None = Field(None, max_length=200)
+    thinking_level: Level | None = None
+    verbose_level: Literal["off", "on", "full"] | None = None
+    reasoning_level: Literal["off", "on", "stream"] | None = None
+    response_usage: Literal["off", "tokens", "full", "on"] | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
+    unread: Literal[False] | None = None  # all that it says up to now was read, as by sessions.read
+
+
+class PatchParams(ByKey, Changes):
+    """Fields that are left out stay as they are; null clears. `pinned`, `archived` and `unread` are the caller's own marks.
+
+    `reasoningLevel` and `responseUsage` are kept for clients, which show more or less by them; they change nothing here.
+    With `expectedSessionId` nothing is changed in a session that has begun anew since.
+    """
+
+    expected_session_id: Id | None = None
+
+
+class PatchAnswer(SessionAnswer):
+    path: str
+    resolved: dict[str, str]
+
+
+@method("sessions.patch", scope=Scope.WRITE, limited=Limited.REFUSED)
+async def patch(call: Call, params: PatchParams) -> PatchAnswer:
+    """Change a session of one's own; one that does not exist yet is made. Whoever may see a session may mark it for themselves."""
+    session = await db.read(find_or_none, call.user, params.address)
+    is_still(session, params.expected_session_id)
+    session = await changed(call.user, session or params.address.own_key(), params)
+    model = session.model or await db.read(default_model)
+    resolved = {"modelProvider": model.partition("/")[0], "model": model.partition("/")[2]}
+    return PatchAnswer(**await answer_of(call, session), path="", resolved=resolved)
+
+
+async def changed(user: User, session: Session | str, params: Changes) -> Session:
+    """A session as it was found, or the key of one to be made."""
+    given = params.model_dump(by_alias=True, include=params.model_fields_set & Changes.model_fields.keys())
+    wanted = {name: bool(given.pop(name)) for name in ("pinned", "archived") if name in given}
+    was_read = given.pop("unread", None) is False
+    if isinstance(session, str):
+        session = await db.write(_made_and_patched, user, session, given)
+    elif given or not (wanted or was_read):
+        session = await db.write(session_service.patch_session, user, session, given, key=str(session.id))
+    if wanted:
+        await db.write(partial(marks.mark_session, user, session, **wanted), key=str(session.id))
+    if was_read:
+        await db.write(marks.mark_read, user, session, key=str(session.id))
+    return session
+
+
+def _made_and_patched(user: User, new: str, given: dict[str, Any]) -> Session:
+    return session_service.patch_session(user, open_session(user, key=new), given)
+
+
+class ResetParams(ByKey):
+    reason: Literal["new", "reset"] | None = None
+    expected_session_id: Id | None = None
+
+
+@method("sessions.reset", scope=Scope.WRITE, limited=Limited.HARMLESS)
+async def reset(call: Call, params: ResetParams) -> SessionAnswer:
+    """Start anew under the same key: an empty history and a new sessionId. What still runs is stopped."""
+    session = await found(call, params.address)
+    is_still(session, params.expected_session_id)
+    return await answer_of(call, await db.write(session_service.reset_session, call.user, session, key=str(session.id)))
+
+
+class DeleteParams(ByKey):
+    """A deleted session keeps its transcript for 30 days, whatever `deleteTranscript` says."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "expectedLifecycleRevision": "use expectedSessionId",
+        "expectedSessionUpdatedAt": "use expectedSessionId",
+        "archivedOnly": "archiving is everybody's own mark and does not touch the session",
+    }
+
+    delete_transcript: bool = True
+    expected_session_id: Id | None = None
+    emit_lifecycle_hooks: bool | None = None  # there are none
+
+
+class DeleteAnswer(TypedDict):
+    """`sessionId` is what sessions.restore takes; null when there was nothing to delete."""
+
+    ok: Literal[True]
+    key: str
+    sessionId: str | None
+    deleted: bool
+    archived: list[str]
+
+
+@method("sessions.delete", scope=Scope.WRITE, limited=Limited.HARMLESS)
+async def delete(call: Call, params: DeleteParams) -> DeleteAnswer:
+    """Delete a session and stop its runs. The main session of an agent can only be reset. sessions.restore undoes it."""
+    session = await db.read(find_or_none, call.user, params.address)
+    if session is None:
+        return DeleteAnswer(ok=True, key=params.address.own_key(), sessionId=None, deleted=False, archived=[])
+    is_still(session, params.expected_session_id)
+    deleted = await db.write(session_service.delete_session, call.user, session, key=str(session.id))
+    session_id = str(session.generation_id)
+    return DeleteAnswer(ok=True, key=str(parse_key(session.key)), sessionId=session_id, deleted=deleted, archived=[])
+
+
+class RestoreParams(Params):
+    session_id: Id
+
+
+class RestoreAnswer(SessionAnswer):
+    restored: bool  # false: it was not deleted
+
+
+@method("sessions.restore", scope=Scope.WRITE, limited=Limited.HARMLESS)
+async def restore(call: Call, params: RestoreParams) -> RestoreAnswer:
+    """Undo the deletion of a session of one's own, within 30 days. CONFLICT when its key has a new session by now."""
+    session, restored = await db.write(session_service.restore_session, call.user, params.session_id)
+    return RestoreAnswer(**await answer_of(call, session), restored=restored)
+
+
+class ReadAnswer(TypedDict):
+    ok: Literal[True]
+    key: str
+    sessionId: str
+
+
+@method("sessions.read", scope=Scope.WRITE, limited=Limited.HARMLESS)
+async def read(call: Call, params: ByKey) -> ReadAnswer:
+    """Mark everything that a session says up to now as read, for oneself."""
+    session = await found(call, params.address)
+    await db.write(marks.mark_read, call.user, session, key=str(session.id))
+    return ReadAnswer(ok=True, key=session.key_for(call.user.pk), sessionId=str(session.generation_id))

@@ -1,0 +1,94 @@
+"""Finding what was said."""
+
+from typing import NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Params, method
+from clawsite.gateway.server.session_address import Id, Key, address_of
+from clawsite.infra import db
+from clawsite.routing.inbound import find_or_none
+from sessions_app.models import Session
+from sessions_app.search import Hit, search
+
+
+class SearchParams(Params):
+    """`agentId` and `sessionKeys` leave out what was said elsewhere."""
+
+    query: str = Field(min_length=1, max_length=200)
+    agent_id: Id | None = None
+    session_keys: list[Key] | None = Field(None, min_length=1, max_length=64)
+    limit: int = Field(20, ge=1, le=100)
+    own: bool = False  # true: without conversations that nobody shares with the caller, who may see them by office
+
+
+class TitleHit(TypedDict):
+    """`matches` are places in the snippet, counted in UTF-16 units, as `String.prototype.slice` counts."""
+
+    sessionKey: str
+    sessionId: str
+    title: str | None
+    snippet: str
+    matches: list[list[int]]
+    timestamp: int
+
+
+class Result(TitleHit):
+    """A message. `score` only repeats the order: it falls from 1."""
+
+    messageId: str
+    role: str
+    score: float
+    sender: NotRequired[str]
+
+
+class SearchAnswer(TypedDict):
+    """`titles` are sessions whose name was found."""
+
+    titles: list[TitleHit]
+    results: list[Result]
+
+
+@method("sessions.search", scope=Scope.READ)
+async def sessions_search(call: Call, params: SearchParams) -> SearchAnswer:
+    """Messages and titles that hold all words of the query, the newest first.
+
+    Case and accents do not matter, and the last word may be unfinished. Signs have no meaning. What a rewind or a reset took
+    out of a conversation is not found.
+    """
+    hits = await db.read(_hits, call, params)
+    titles = [_title(hit, call.user.pk) for hit in hits if hit.message_id is None]
+    found = [hit for hit in hits if hit.message_id is not None]
+    scores = [round(1 - place / len(found), 3) for place in range(len(found))]
+    return SearchAnswer(
+        titles=titles, results=[_result(hit, call.user.pk, score) for hit, score in zip(found, scores, strict=True)]
+    )
+
+
+def _hits(call: Call, params: SearchParams) -> list[Hit]:
+    within = Session.objects.for_user(call.user)
+    if params.agent_id:
+        within = within.filter(agent=params.agent_id)
+    if params.session_keys:
+        named = [find_or_none(call.user, address_of(key, None, params.agent_id)) for key in params.session_keys]
+        within = within.filter(pk__in=[session.pk for session in named if session])
+    limited = params.agent_id or params.session_keys
+    return search(call.user, params.query, limit=params.limit, own=params.own, within=within if limited else None)
+
+
+def _title(hit: Hit, user_pk: int) -> TitleHit:
+    return TitleHit(
+        sessionKey=hit.session.key_for(user_pk),
+        sessionId=str(hit.session.generation_id),
+        title=hit.session.label or hit.session.title or None,
+        snippet=hit.snippet.text,
+        matches=hit.snippet.matches,
+        timestamp=hit.timestamp,
+    )
+
+
+def _result(hit: Hit, user_pk: int, score: float) -> Result:
+    found = {"messageId": hit.message_id, "role": hit.role, "score": score, **({"sender": hit.sender} if hit.sender else {})}
+    return cast("Result", {**_title(hit, user_pk), **found})

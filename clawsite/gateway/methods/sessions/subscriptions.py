@@ -1,0 +1,202 @@
+"""Following sessions: what was missed, and which ones a connection is told about."""
+
+import asyncio
+from functools import partial
+from typing import Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from clawsite.gateway.delivery.catch_up import BEGINNING, Epoch, Missed, Place, missed_events, open_approvals, place_of
+from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.delivery.hub_queries import replay
+from clawsite.gateway.methods.sessions.listing import ListParams, list_
+from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.approval_snapshots import ApprovalReplay, replay_of
+from clawsite.gateway.protocol.approvals import ApprovalRecord
+from clawsite.gateway.protocol.event_frames import SessionName
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.registry import Call, Followed, method
+from clawsite.gateway.server.session_address import ByKey, Cursor, IsoTime, ToSession
+from clawsite.infra import clock, db
+from clawsite.infra.errors import Conflict, InvalidRequest
+from clawsite.routing.inbound import find_or_none
+from sessions_app.events.epoch import epoch_of
+from sessions_app.models import Session
+from sessions_app.sessions import selectors
+
+
+class HistoryParams(ToSession):
+    """`fromStateVersion` is a cursor, or an ISO time such as 2026-02-01T10:15:00Z; without it, all that is kept.
+
+    `epoch` is the one that came with the cursor.
+    """
+
+    from_state_version: Cursor | IsoTime = BEGINNING
+    epoch: Epoch | None = None
+    limit: int = Field(1000, ge=1, le=1000)
+
+
+@method("sessions.history", scope=Scope.READ)
+async def history(call: Call, params: HistoryParams) -> Missed:
+    """The events of a session after a place one remembers: each once, in order, also after a restart.
+
+    A reply holds at most 768 KiB; while `more` is true, ask again from `cursor`. Events that arrive live meanwhile may be among
+    them: a client tells by `cursor`.
+    """
+    session = await db.read(find_or_none, call.user, params.address)
+    return await missed_events(call, session, Place(params.from_state_version, params.epoch), limit=params.limit)
+
+
+class SubscribeAnswer(TypedDict):
+    subscribed: Literal[True]
+    list: NotRequired[dict[str, Any]]
+
+
+@method("sessions.subscribe", scope=Scope.READ)
+async def subscribe(call: Call, params: ListParams) -> SubscribeAnswer:
+    """From now on `session.message` comes too, of every session one may see. `sessions.changed` is told to every connection.
+
+    With the parameters of sessions.list the list comes along.
+    """
+    call.connection.messages_since = call.connection.messages_since or clock.now_ms()
+    if params.model_fields_set:
+        return SubscribeAnswer(subscribed=True, list=dict(await list_(call, params)))
+    return SubscribeAnswer(subscribed=True)
+
+
+class FollowParams(ByKey):
+    """With `fromStateVersion` the missed events are sent first, as events, and the live ones after them; `epoch` is the one that
+    came with that cursor. Without it, each new message is also told as `session.message`. With `includeApprovals` the questions of
+    the session come with the answer, and later ones as `session.approval`.
+
+    On a connection with the cap session-scoped-events each comes once and in order. Without it, live events may have been sent
+    before the subscription: compare cursors.
+    """
+
+    from_state_version: Cursor | IsoTime | None = None
+    epoch: Epoch | None = None
+    include_approvals: bool = False
+
+
+class FollowAnswer(Missed):
+    """`approvalReplay` comes with `includeApprovals`: the same questions in the form of OpenClaw's clients."""
+
+    subscribed: Literal[True]
+    key: str
+    sessionId: str | None
+    approvalReplay: NotRequired[ApprovalReplay]
+
+
+@method("sessions.messages.subscribe", scope=Scope.READ)
+async def follow(call: Call, params: FollowParams) -> FollowAnswer | Followed[FollowAnswer]:
+    """Follow one session by name.
+
+    Own sessions and those one is a member of are told in any case, unless the connection has the cap session-scoped-events.
+    Who may read everybody's sessions is told only about those it follows.
+    """
+    connection, hub = call.connection, call.runtime.hub
+    session = await db.read(find_or_none, call.user, params.address)
+    _check_room(connection, session, params)
+    by_messages = params.from_state_version is None
+    promised: asyncio.Event | None = None
+    just_made = False
+    if params.include_approvals:
+        connection.approvals_of.add(str(session.id) if session else params.address.own_key())
+    if session is None:
+        # Listen first and look again then: a session made between the two is not missed.
+        promised = asyncio.Event() if params.from_state_version is not None else None
+        hub.audience.follow_key(connection, params.address.own_key(), promised=promised)
+        if by_messages:
+            connection.message_keys.add(params.address.own_key())
+        session = await db.read(find_or_none, call.user, params.address)
+        if session and promised and connection.awaited_keys.pop(session.key, None):
+            promised, just_made = None, True  # the hub does not send it yet, so that is done here
+            connection.held.add(str(session.id))
+    key, session_id = (session.key_for(call.user.pk), str(session.generation_id)) if session else (params.address.own_key(), None)
+    answer = FollowAnswer(subscribed=True, key=key, sessionId=session_id)
+    start: int | str | None = None
+    if params.from_state_version is None:
+        answer["epoch"] = await db.read(epoch_of, session)
+    else:
+        answer["epoch"], start = await place_of(session, Place(params.from_state_version, params.epoch))
+    if isinstance(start, str):
+        answer["resync_required"], answer["reason"] = True, start
+    if promised:
+        return Followed({**answer, "cursor": 0}, partial(_promise, promised))
+    if session is None:
+        return {**answer, "cursor": 0}
+    row_id, name = str(session.id), SessionName(str(session.generation_id), key)
+    if not isinstance(start, int):
+        if just_made:
+            connection.held.discard(row_id)
+        cursor = await _follow_from_now(call, row_id, by_messages=by_messages)
+        return {**answer, "cursor": cursor, **await _questions(call, params, session)}
+    if row_id in connection.held and not just_made:
+        raise Conflict("the missed events of this session are being sent already", retryable=True)
+    connection.held.add(row_id)
+    hub.audience.follow(connection, row_id)
+    first: FollowAnswer = {**answer, "cursor": start, **await _questions(call, params, session)}
+    own = session.owner_id == call.user.pk
+
+    def may_see() -> bool:
+        return own or hub.audience.may_see(connection, row_id)
+
+    return Followed(first, lambda: replay(call.runtime.rows, hub, connection, row_id, name, start, may_see))
+
+
+def _check_room(connection: Connection, session: Session | None, params: FollowParams) -> None:
+    known = str(session.id) in connection.followed if session else params.address.own_key() in connection.followed_keys
+    if not known and len(connection.followed) + len(connection.followed_keys) >= limits.FOLLOWED:
+        raise InvalidRequest(f"this connection follows {limits.FOLLOWED} sessions, the most there can be: unsubscribe from some")
+
+
+class _Questions(TypedDict):
+    approvals: list[ApprovalRecord]
+    approvalReplay: NotRequired[ApprovalReplay]
+
+
+async def _questions(call: Call, params: FollowParams, session: Session) -> _Questions:
+    """Read when the connection follows already: what is asked later, or answered, it is told."""
+    waiting = await open_approvals(call.user, session)
+    if not params.include_approvals:
+        return _Questions(approvals=waiting)
+    return _Questions(approvals=waiting, approvalReplay=await db.read(replay_of, call.user, session))
+
+
+async def _promise(sent: asyncio.Event) -> None:
+    """The answer is out: now the hub may send the session from its first event."""
+    sent.set()
+
+
+async def _follow_from_now(call: Call, session_id: str, *, by_messages: bool) -> int:
+    """Listen first and read the head then, so that nothing falls between the two. What was said before is no news."""
+    connection = call.connection
+    if by_messages:
+        _, end = await db.read(selectors.ends_of, session_id)
+        connection.message_floors.setdefault(session_id, end)
+    call.runtime.hub.audience.follow(connection, session_id)
+    cursor, _ = await db.read(selectors.ends_of, session_id)
+    return cursor
+
+
+class UnfollowAnswer(TypedDict):
+    subscribed: Literal[False]
+    key: str
+
+
+@method("sessions.messages.unsubscribe", scope=Scope.READ)
+async def unfollow(call: Call, params: ByKey) -> UnfollowAnswer:
+    """Take a subscription back."""
+    connection = call.connection
+    session = await db.read(find_or_none, call.user, params.address)
+    own_key = session.key if session else params.address.own_key()
+    connection.followed_keys.discard(own_key)
+    connection.message_keys.discard(own_key)
+    connection.awaited_keys.pop(own_key, None)
+    connection.approvals_of.discard(own_key)
+    if session is not None:
+        connection.message_floors.pop(str(session.id), None)
+        connection.approvals_of.discard(str(session.id))
+        call.runtime.hub.audience.unfollow(connection, str(session.id))
+    return UnfollowAnswer(subscribed=False, key=session.key_for(call.user.pk) if session else own_key)

@@ -1,0 +1,211 @@
+"""What a conversation says about the commands of its tool calls: questions open or answered, refusals that could be mended."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from clawsite.accounts.models import User
+from clawsite.gateway.delivery.waits import Waits
+from clawsite.gateway.protocol.session_events import ApprovalFacts
+from clawsite.infra import clock, db
+from clawsite.infra.errors import NotFound
+from sessions_app.models import Session
+from tools_app.approvals import requests as approval_requests
+from tools_app.approvals.allowed_by import granted_with
+from tools_app.approvals.approvers import Quorum, quorum_of, quorums, why_not
+from tools_app.approvals.supervise import NO_RULE, nobody_has_said
+from tools_app.exec.rules import rules_for
+from tools_app.models import Approval
+from tools_app.models.approval import ApprovalQuerySet
+
+
+def add_approvals(session: Session, messages: Sequence[dict[str, Any]]) -> None:
+    """Put them into the messages whose calls they are about. Call ids are unique in a run, not in a session."""
+    calls = [(message, block["id"]) for message in messages for block in _calls(message)]
+    if not calls:
+        return
+    found = Approval.objects.filter(session=session, call_id__in={call for _message, call in calls}).select_related(
+        "decided_by", "run"
+    )
+    found = found.prefetch_related("grants")
+    # The last one counts: a question that became void may have been asked anew.
+    asked = {(row.run.run_id if row.run else None, row.call_id): row for row in found.defer("plan", "shown").order_by("created_at")}
+    for message, call in calls:
+        if row := asked.get((message.get("runId"), call)):
+            message.setdefault("approvals", {})[call] = facts_of(row)
+
+
+def add_offers(session: Session, messages: Sequence[dict[str, Any]]) -> None:
+    """Mark the refusals for want of a rule, as long as there is none: an operator could let the agent ask."""
+    refused = [message for message in messages if message.get("details", {}).get("code") == NO_RULE]
+    if refused and nobody_has_said(rules_for(session.agent, str(session.pk))):
+        for message in refused:
+            message["letAsk"] = True
+
+
+def facts_of(row: Approval) -> ApprovalFacts:
+    facts = ApprovalFacts(id=str(row.pk), status=row.status, expiresAt=clock.to_ms(row.expires_at), needed=row.needed)  # type: ignore[typeddict-item]
+    if row.decided_at:
+        facts["decision"] = row.decision
+        facts["by"] = row.decided_by.get_username() if row.decided_by else None
+        facts["reason"] = row.last_reason
+        facts["decidedAt"] = clock.to_ms(row.decided_at)
+        facts.update(granted_with(row))  # type: ignore[typeddict-item]
+    return facts
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    if message["role"] != "assistant":
+        return []
+    return [block for block in message["content"] if block.get("type") == "toolCall"]
+
+
+POLL_SECONDS = 2.0  # behind the hint, for one that was lost
+DECISIONS = ("allow-once", "allow-always", "deny")  # those that OpenClaw's clients know
+MOST_OPEN = 50  # told with the state of one session
+
+
+class Asked(TypedDict):
+    """What would run, in the words of OpenClaw's clients. `command` is the whole line; nothing of it is left out."""
+
+    command: str
+    cwd: str | None
+    host: Literal["gateway"]
+    security: None
+    ask: None
+    agentId: str
+    resolvedPath: str | None
+    sessionKey: str | None
+    allowedDecisions: list[str]
+
+
+class ApprovalRecord(TypedDict):
+    """A question. `may` lists the answers that are possible, `whyNot` says why you cannot give one; `why` are the agent's words."""
+
+    id: str
+    commandText: str
+    request: Asked
+    createdAtMs: int
+    expiresAtMs: int
+    status: str
+    runId: str | None
+    toolCallId: str
+    requester: str
+    planHash: str
+    executables: list[dict[str, Any]]
+    scripts: list[dict[str, str]]  # files whose content it would run, each with the SHA-256 of that
+    parts: list[dict[str, Any]]
+    reasons: list[dict[str, str]]
+    writes: list[str]
+    touches: list[str]
+    isolation: int
+    network: bool
+    why: str
+    may: list[str]
+    whyNot: str
+    needed: int
+    agreed: list[str]
+    decision: NotRequired[str | None]
+    resolvedBy: NotRequired[str | None]
+    resolvedAtMs: NotRequired[int]
+    reason: NotRequired[str]
+
+
+def record_of(approval: Approval, user: User, quorum: Quorum | None = None) -> ApprovalRecord:
+    """As this account sees it. `quorum`: what it wants now, where that is known already."""
+    plan, shown = approval.plan, approval.shown
+    quorum = quorum or quorum_of(approval)
+    record = ApprovalRecord(
+        id=str(approval.pk),
+        commandText=plan["line"],
+        request=asked_of(approval, user.pk),
+        createdAtMs=clock.to_ms(approval.created_at),
+        expiresAtMs=clock.to_ms(approval.expires_at),
+        status=approval.status,
+        runId=approval.run.run_id if approval.run else None,
+        toolCallId=approval.call_id,
+        requester=approval.requester.get_username(),
+        planHash=approval.plan_hash,
+        executables=plan["executables"],
+        scripts=plan.get("scripts", []),
+        parts=shown["parts"],
+        reasons=shown["reasons"],
+        writes=shown["writes"],
+        touches=shown["touches"],
+        isolation=plan["level"],
+        network=plan["network"],
+        why=approval.why,
+        may=shown["may"],
+        whyNot=why_not(user, approval, quorum),
+        needed=quorum.people,
+        agreed=[vote.user.get_username() for vote in approval.votes.all()],
+    )
+    if approval.decided_at:
+        record["decision"] = approval.decision or None
+        record["resolvedBy"] = approval.decided_by.get_username() if approval.decided_by else None
+        record["resolvedAtMs"] = clock.to_ms(approval.decided_at)
+        record["reason"] = approval.last_reason
+    return record
+
+
+def asked_of(approval: Approval, user_pk: int) -> Asked:
+    plan = approval.plan
+    programs = [each["realpath"] for each in plan["executables"]]
+    return Asked(
+        command=plan["line"],
+        cwd=plan["cwd"] or None,
+        host="gateway",
+        security=None,
+        ask=None,
+        agentId=approval.agent,
+        resolvedPath=programs[0] if programs else None,
+        sessionKey=approval.session.key_for(user_pk) if approval.session else None,
+        allowedDecisions=[decision for decision in approval.shown["may"] if decision in DECISIONS],
+    )
+
+
+def open_records(user: User, *, limit: int, session: Session | None = None) -> list[ApprovalRecord]:
+    """What waits, oldest first: all of it, or in one session."""
+    waiting = Approval.objects.for_user(user).filter(status=Approval.Status.PENDING)
+    if session is not None:
+        waiting = waiting.filter(session=session)
+    return records_of(user, waiting.order_by("created_at", "id"), limit=limit)
+
+
+def records_of(user: User, found: ApprovalQuerySet, *, limit: int) -> list[ApprovalRecord]:
+    related = found.select_related("session", "run", "requester", "decided_by").prefetch_related("votes__user")
+    rows = list(related[:limit])
+    wanted = quorums(rows)
+    return [record_of(approval, user, wanted[approval.pk]) for approval in rows]
+
+
+def found_record(user: User, approval_id: str) -> ApprovalRecord:
+    with in_known_words():
+        return record_of(approval_requests.find(user, approval_id), user)
+
+
+@contextlib.contextmanager
+def in_known_words() -> Iterator[None]:
+    """OpenClaw's clients tell by these words that a question is gone, and take it off their screen."""
+    try:
+        yield
+    except NotFound as error:
+        raise NotFound("unknown or expired approval id", details={"reason": "APPROVAL_NOT_FOUND"}) from error
+
+
+async def decided(waits: Waits[str], user: User, approval_id: str) -> ApprovalRecord:
+    """The question once it is closed. Listening begins before the row is read."""
+    with waits.of(approval_id) as news:
+        while True:
+            news.clear()
+            record = await db.read(found_record, user, approval_id)
+            if record["status"] != Approval.Status.PENDING:
+                return record
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await news.wait()
+            except TimeoutError:
+                continue

@@ -1,0 +1,220 @@
+"""The frames of the protocol: how requests are read, and how answers and events are written. Pure: no Django.
+
+One JSON object per WebSocket text frame. A client written for protocol 1 speaks the classic dialect, clients of 3 and 4
+the modern one; the frames differ only in `stateVersion` and in what some payloads add.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from clawsite.infra.bounded_json import count_values
+from clawsite.infra.text import storable
+
+MOST_VALUES = 300_000  # in a frame: 40 MB and 0.05 s while it is read. The largest frame could bring 9 million empty lists
+
+PROTOCOLS = (1, 3, 4)  # 2 was never spoken by anybody
+NEWEST = PROTOCOLS[-1]
+
+Dialect = Literal["classic", "modern"]
+
+
+def choose_protocol(lowest: int, highest: int) -> int | None:
+    """The newest version inside the client's range that we speak."""
+    return max((version for version in PROTOCOLS if lowest <= version <= highest), default=None)
+
+
+def dialect_of(protocol: int) -> Dialect:
+    return "classic" if protocol == 1 else "modern"
+
+
+Text = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class Wire(BaseModel):
+    """camelCase outside, snake_case inside. Unknown properties are passed over: newer clients say more than we know."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", strict=True, frozen=True)
+
+
+def _short_text(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) <= 128 else None
+
+
+class Request(Wire):
+    """What a client sends. `idempotencyKey` beside `params` is protocol 1's place for it.
+
+    `traceparent` is W3C's: the run that a request starts belongs to that trace. One that is not well-formed is passed over.
+    """
+
+    type: Literal["req"]
+    id: Text
+    method: Text
+    params: dict[str, Any] | None = None
+    idempotency_key: Text | None = None
+    traceparent: Annotated[str | None, BeforeValidator(_short_text)] = None
+
+    def answered(self) -> "Request":
+        """What a second answer needs of it: the rest, which may be large, is let go."""
+        return self.model_copy(update={"params": None})
+
+
+class ErrorShape(Wire):
+    code: str
+    message: str
+    details: dict[str, Any] | None = None
+    retryable: bool | None = None
+    retry_after_ms: int | None = None
+
+
+class Response(Wire):
+    """An answer. `agent` gets two with the same id: accepted, and the end of the run."""
+
+    type: Literal["res"] = "res"
+    id: str
+    ok: bool
+    payload: Any = None
+    error: ErrorShape | None = None
+
+
+class Event(Wire):
+    """`seq` counts the events of one connection from 1 without a gap; `connect.challenge` has none."""
+
+    type: Literal["event"] = "event"
+    event: str
+    seq: int | None = None
+    state_version: int | dict[str, int] | None = None
+    payload: Any = None
+
+
+class Client(Wire):
+    """Who connects, in its own words. Any id is accepted; protocol 1 has no mode."""
+
+    id: Text
+    version: str = Field("", max_length=128)
+    platform: str = Field("", max_length=128)
+    mode: str = Field("", max_length=64)
+    display_name: str | None = Field(None, max_length=256)
+    device_family: str | None = Field(None, max_length=128)
+    model_identifier: str | None = Field(None, max_length=128)
+    instance_id: str | None = Field(None, max_length=256)
+
+
+class ConnectAuth(Wire):
+    """The secret may stand in either of the first places; a device's own token in the third as well."""
+
+    token: str | None = Field(None, max_length=4096)
+    password: str | None = Field(None, max_length=4096)
+    device_token: str | None = Field(None, max_length=4096)
+    bootstrap_token: str | None = Field(None, max_length=4096)  # not used; it may be part of what was signed
+
+
+class DeviceProof(Wire):
+    """An Ed25519 key, base64url, and its signature over this connection; docs/devices.md has the line that is signed."""
+
+    id: str = Field(max_length=64)
+    public_key: str = Field(max_length=64)
+    signature: str = Field(max_length=128)
+    signed_at: int
+    nonce: str | None = Field(None, max_length=128)
+
+
+Command = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ConnectParams(Wire):
+    """`commands`, `permissions` and `pathEnv` are what a node declares of itself."""
+
+    min_protocol: int = Field(ge=1)
+    max_protocol: int = Field(ge=1)
+    client: Client
+    role: str = "operator"
+    scopes: list[str] = Field(default_factory=list, max_length=64)
+    caps: list[Annotated[str, Field(max_length=128)]] = Field(default_factory=list, max_length=64)
+    auth: ConnectAuth | None = None
+    device: DeviceProof | None = None
+    commands: list[Command] = Field(default_factory=list, max_length=256)
+    permissions: dict[str, bool] = Field(default_factory=dict, max_length=256)
+    path_env: str | None = Field(None, max_length=8192)
+    locale: str | None = None  # of what the client shows, such as zh-CN
+
+
+class BadFrame(Exception):
+    """Not a request. `id` is the frame's own, where one could be read."""
+
+    def __init__(self, message: str, id: str = "invalid") -> None:
+        super().__init__(message)
+        self.message = message
+        self.id = id
+
+
+def parse_request(text: str) -> Request:
+    if len(text) > MOST_VALUES and count_values(text.encode(errors="replace"), MOST_VALUES) > MOST_VALUES:
+        raise BadFrame(f"invalid frame: more than {MOST_VALUES} values in it, the most that is taken")
+    try:
+        value = orjson.loads(text)
+    except ValueError as error:  # also a lone surrogate, and nesting deeper than 1,024
+        raise BadFrame("invalid frame: not JSON") from error
+    if "\\u0000" in text:  # only then is the whole value walked
+        value = storable(value)
+    try:
+        return Request.model_validate(value)
+    except ValidationError as error:
+        id = value.get("id") if isinstance(value, dict) else None
+        raise BadFrame(f"invalid frame: {complaint(error)}", id if isinstance(id, str) and id else "invalid") from error
+
+
+def complaint(error: ValidationError) -> str:
+    """The first fault in words: where, and what."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = "/".join(str(part) for part in first["loc"])
+    words = first["msg"][0].lower() + first["msg"][1:]
+    return f"at /{where}: {words}" if where else words
+
+
+def complaints(error: ValidationError) -> list[dict[str, str]]:
+    """Every fault, for `details`. The input is not repeated: it may hold a secret."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    return [{"path": "/" + "/".join(str(part) for part in fault["loc"]), "message": fault["msg"]} for fault in faults[:20]]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """An event written once for everybody: each connection puts its own number between the two halves."""
+
+    head: str
+    tail: str
+    size: int  # bytes on the wire, with room for the number
+
+    def numbered(self, seq: int) -> str:
+        return f"{self.head}{seq}{self.tail}"
+
+
+ROOM_FOR_SEQ = 12
+
+
+def encode_event(name: str, payload: Any, *, state_version: int | dict[str, int] | None = None) -> Encoded:
+    body = orjson.dumps(payload)
+    version = b"" if state_version is None else b',"stateVersion":' + orjson.dumps(state_version)
+    head = f'{{"type":"event","event":"{name}","seq":'
+    tail = version + b',"payload":' + body + b"}"
+    return Encoded(head, tail.decode(), len(head) + len(tail) + ROOM_FOR_SEQ)
+
+
+def encode_challenge(nonce: str, ts: int) -> str:
+    frame = {"type": "event", "event": "connect.challenge", "payload": {"nonce": nonce, "ts": ts}}
+    return orjson.dumps(frame).decode()
+
+
+def encode_success(id: str, payload: Any) -> str:
+    return orjson.dumps({"type": "res", "id": id, "ok": True, "payload": payload}).decode()
+
+
+def encode_failure(id: str, error: dict[str, Any], payload: Any = None) -> str:
+    frame = {"type": "res", "id": id, "ok": False, "error": error}
+    if payload is not None:
+        frame["payload"] = payload
+    return orjson.dumps(frame).decode()

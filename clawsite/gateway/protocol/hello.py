@@ -1,0 +1,104 @@
+"""hello-ok, and its form in each protocol. It is made once, with all there is; here it is given to one client. Pure."""
+
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from clawsite.gateway.delivery.presence import listed
+from clawsite.gateway.protocol.events import Health
+from clawsite.gateway.protocol.frames import Dialect
+from sessions_app.sessions.attachments import LARGEST_INLINE
+
+# Of the promises OpenClaw's clients look for, those that hold: models.list says of each model whether it can be used.
+CAPABILITIES = ("published-model-catalog",)
+
+
+class HelloServer(TypedDict):
+    version: str
+    connId: str
+    bootId: str
+
+
+class Features(TypedDict):
+    methods: list[str]
+    events: list[str]
+    capabilities: NotRequired[list[str]]
+
+
+class StateVersion(TypedDict):
+    presence: int
+    health: int
+
+
+class SessionDefaults(TypedDict):
+    defaultAgentId: str
+    mainKey: str
+    mainSessionKey: str
+    scope: Literal["per-sender"]
+
+
+class Snapshot(TypedDict):
+    presence: list[dict[str, Any]]
+    health: Health
+    stateVersion: StateVersion
+    epoch: str
+    uptimeMs: int
+    sessionDefaults: SessionDefaults
+
+
+class HelloAuth(TypedDict):
+    role: Literal["operator", "node"]
+    scopes: list[str]
+    deviceToken: NotRequired[str]
+    issuedAtMs: NotRequired[int]
+
+
+class AttachmentLimits(TypedDict):
+    maxBytes: int
+    maxImageBytes: int
+
+
+class HelloPolicy(TypedDict):
+    maxPayload: int
+    maxBufferedBytes: int
+    tickIntervalMs: int
+    attachments: NotRequired[AttachmentLimits]
+
+
+class HelloSession(TypedDict):
+    sessionId: str | None
+    sessionKey: str
+
+
+class HelloOk(TypedDict):
+    """`hello-ok`: what the client may do, and how things stand. A node is told no presence, and of the health only `ok`.
+
+    Protocol 1 alone has `version`, `caps`, `permissions` and `session`; it has neither `capabilities` among the features nor
+    `attachments` in the policy. `auth` has a `deviceToken` where the device is given one.
+    """
+
+    type: Literal["hello-ok"]
+    protocol: int
+    server: HelloServer
+    features: Features
+    snapshot: Snapshot
+    auth: HelloAuth
+    policy: HelloPolicy
+    version: NotRequired[str]
+    caps: NotRequired[list[str]]
+    permissions: NotRequired[dict[str, bool]]
+    session: NotRequired[HelloSession]
+
+
+def hello_in(dialect: Dialect, hello: HelloOk) -> HelloOk:
+    if dialect == "classic":
+        return hello
+    return HelloOk(
+        type=hello["type"],
+        protocol=hello["protocol"],
+        server=hello["server"],
+        features={**hello["features"], "capabilities": list(CAPABILITIES)},
+        snapshot={**hello["snapshot"], "presence": listed(hello["snapshot"]["presence"], dialect)},
+        auth=hello["auth"],
+        policy={**hello["policy"], "attachments": {"maxBytes": LARGEST_INLINE, "maxImageBytes": LARGEST_INLINE}},
+    )

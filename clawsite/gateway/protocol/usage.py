@@ -1,0 +1,112 @@
+"""Usage as OpenClaw's pages read it: sums under their names, and the aggregates beside a list of sessions. Pure but for names."""
+
+from collections import Counter
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from clawsite.infra import clock
+from sessions_app.reports.operations import Usage, Used
+from sessions_app.reports.usage import SessionUsage
+
+
+class Totals(TypedDict):
+    """`totalCost` is in US dollars; models without a known price cost 0."""
+
+    input: int
+    output: int
+    cacheRead: int
+    cacheWrite: int
+    totalTokens: int
+    totalCost: float
+    runs: int
+    failedRuns: int
+
+
+def totals_of(used: Used) -> Totals:
+    return Totals(
+        input=used.input_tokens,
+        output=used.output_tokens,
+        cacheRead=0,
+        cacheWrite=0,
+        totalTokens=used.tokens,
+        totalCost=used.cost_microusd / 1e6,
+        runs=used.runs,
+        failedRuns=used.failed,
+    )
+
+
+def session_row(usage: SessionUsage, user_pk: int) -> dict[str, Any]:
+    session = usage.session
+    used = {
+        "sessionId": str(session.generation_id),
+        **totals_of(usage.total),
+        "firstActivity": clock.to_ms(usage.first) if usage.first else None,
+        "lastActivity": clock.to_ms(usage.last) if usage.last else None,
+        "activityDates": [day.isoformat() for day in usage.days],
+        "dailyBreakdown": [
+            {"date": day.isoformat(), "tokens": used.tokens, "cost": used.cost_microusd / 1e6} for day, used in usage.days.items()
+        ],
+        "messageCounts": _messages([usage]),
+        "toolUsage": _tools([usage]),
+        "modelUsage": [_by_model(model, used) for model, used in usage.models.items()],
+    }
+    return {
+        "key": session.key_for(user_pk),
+        # Titles are made of what somebody wrote, so they are told to whom the session is.
+        "label": (session.label or session.title or None) if session.owner_id == user_pk else None,
+        "sessionId": str(session.generation_id),
+        "updatedAt": clock.to_ms(session.updated_at),
+        "agentId": session.agent,
+        "channel": session.channel,
+        "model": session.model or None,
+        "usage": used,
+    }
+
+
+def told(usage: Usage, listed: list[SessionUsage]) -> dict[str, Any]:
+    """Tokens and cost count the whole period; messages and tools only the sessions that are listed."""
+    providers: dict[str, Used] = {}
+    for model, used in usage.models.items():
+        providers.setdefault(model.partition("/")[0], Used()).add(used)
+    channels: dict[str, Used] = {}
+    for each in listed:
+        channels.setdefault(each.session.channel, Used()).add(each.total)
+    return {
+        "messages": _messages(listed),
+        "tools": _tools(listed),
+        "byModel": [_by_model(model, used) for model, used in usage.models.items()],
+        "byProvider": [{"provider": name, "count": used.runs, "totals": totals_of(used)} for name, used in providers.items()],
+        "byAgent": [{"agentId": name, "totals": totals_of(used)} for name, used in usage.agents.items()],
+        "byChannel": [{"channel": name, "totals": totals_of(used)} for name, used in channels.items()],
+        "daily": [
+            {"date": day.isoformat(), "tokens": used.tokens, "cost": used.cost_microusd / 1e6, "runs": used.runs}
+            for day, used in sorted(usage.days.items())
+        ],
+    }
+
+
+def _by_model(model: str, used: Used) -> dict[str, Any]:
+    provider, _, name = model.partition("/")
+    return {"provider": provider, "model": name or provider, "count": used.runs, "totals": totals_of(used)}
+
+
+def _messages(listed: list[SessionUsage]) -> dict[str, int]:
+    said: Counter[str] = sum((each.messages for each in listed), Counter())
+    return {
+        "total": said.total(),
+        "user": said["user"],
+        "assistant": said["assistant"],
+        "toolCalls": sum(each.tools.total() for each in listed),
+        "toolResults": said["toolResult"],
+        "errors": sum(each.tool_errors + each.total.failed for each in listed),
+    }
+
+
+def _tools(listed: list[SessionUsage]) -> dict[str, Any]:
+    called: Counter[str] = sum((each.tools for each in listed), Counter())
+    return {
+        "totalCalls": called.total(),
+        "uniqueTools": len(called),
+        "tools": [{"name": name, "count": count} for name, count in called.most_common(50)],
+    }

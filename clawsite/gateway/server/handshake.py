@@ -1,0 +1,139 @@
+"""The first request of a socket: which protocol, who is it, from where, and what is it told in return.
+
+The checks come in the order OpenClaw makes them: frame, method, parameters, protocol, role, origin, credential, device, pairing.
+"""
+
+from dataclasses import dataclass, replace
+
+from django.conf import settings
+from pydantic import ValidationError
+
+from clawsite.gateway.auth.accounts import Knock, Known, admit_account, note_use, sent_secret
+from clawsite.gateway.auth.authority import Authority
+from clawsite.gateway.auth.devices import admit_device
+from clawsite.gateway.auth.refusals import Refused
+from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.delivery.send_queue import Line
+from clawsite.gateway.protocol import events, limits
+from clawsite.gateway.protocol.errors import Close, error_shape
+from clawsite.gateway.protocol.events import Health
+from clawsite.gateway.protocol.frames import NEWEST, ConnectParams, Request, choose_protocol, complaint, dialect_of
+from clawsite.gateway.protocol.hello import HelloAuth, HelloOk, StateVersion
+from clawsite.gateway.protocol.scopes import wanted_scopes
+from clawsite.gateway.server import registry
+from clawsite.gateway.server.runtime import Runtime
+from clawsite.infra import clock
+from clawsite.infra.errors import ClawError, InvalidRequest, Unavailable
+from sessions_app.keys import DEFAULT_AGENT, main_key
+
+SCOPED_EVENTS = "session-scoped-events"
+
+
+@dataclass(frozen=True, slots=True)
+class Shaken:
+    connection: Connection
+    hello: HelloOk
+    member_of: tuple[str, ...]
+
+
+async def shake_hands(line: Line, request: Request, knock: Knock, runtime: Runtime, nonce: str) -> Shaken:
+    """Take a client in. `nonce` is that of its challenge. Refused says what to answer and how to close."""
+    params = _connect_params(request)
+    protocol = choose_protocol(params.min_protocol, params.max_protocol)
+    if protocol is None:
+        details = {"code": "PROTOCOL_MISMATCH", "expectedProtocol": NEWEST}
+        raise Refused(
+            "protocol mismatch", close=Close.PROTOCOL, error=error_shape(InvalidRequest.code, "protocol mismatch", details=details)
+        )
+    if params.role not in ("operator", "node"):
+        raise Refused(f"invalid role: {params.role[:40]}")
+    knock = _let_in(params, knock)
+    try:
+        if params.device is None and params.role == "operator":
+            known = await admit_account(params, knock)
+        else:
+            known = await admit_device(params, protocol, knock, nonce)
+        health = await runtime.health()
+        await runtime.look_at_epoch()
+    except ClawError as error:  # the database is away, or was never prepared
+        shape = error_shape(Unavailable.code, error.message, retryable=True, retry_after_ms=error.retry_after_ms or 1000)
+        raise Refused(error.message, close=Close.TRY_LATER, error=shape) from error
+    connection = Connection(
+        line=line,
+        client=params.client,
+        authority=Authority(known.credential, known.standing, wanted_scopes(params.scopes), look=runtime.look),
+        protocol=protocol,
+        dialect=dialect_of(protocol),
+        caps=frozenset(params.caps),
+        connected_ms=clock.now_ms(),
+        locale=params.locale or "",
+        scoped=SCOPED_EVENTS in params.caps,
+        device_id=known.fingerprint,
+    )
+    if known.unnoted:
+        runtime.spawn(note_use(known, knock.address))
+    return Shaken(connection, _hello(connection, runtime, health, known), known.member_of)
+
+
+def _connect_params(request: Request) -> ConnectParams:
+    if request.method != "connect":
+        raise Refused("first request must be connect")
+    try:
+        return ConnectParams.model_validate(request.params or {})
+    except ValidationError as error:
+        raise Refused(f"invalid connect params: {complaint(error)}") from error
+
+
+def _let_in(params: ConnectParams, knock: Knock) -> Knock:
+    """Scheme, host and port must be one of ours. Programs send no Origin; they must bring a token or a device, not a cookie.
+
+    So must pages of other programs: a browser sends our cookie along with them, which says nothing about who wrote the page.
+    """
+    secret = bool(sent_secret(params) or params.device or params.role == "node")
+    if (knock.origin is None and secret) or knock.origin in settings.ALLOWED_ORIGINS:
+        return knock
+    if knock.origin in settings.CLIENT_ORIGINS and secret:
+        return replace(knock, cookie="")
+    unknown = knock.origin is not None and knock.origin not in settings.CLIENT_ORIGINS
+    details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED"} if unknown else {"code": "AUTH_REQUIRED"}
+    advice = "add it to CLAWSITE_ORIGINS, or that of another program's page to CLAWSITE_CLIENT_ORIGINS"
+    words = f"origin not allowed; {advice}" if unknown else "unauthorized: a token is required"
+    raise Refused(words, error=error_shape(InvalidRequest.code, words, details=details))
+
+
+def _hello(connection: Connection, runtime: Runtime, health: Health, known: Known) -> HelloOk:
+    """One answer for all protocols: what one of them does not know it passes over. A node is told little of the installation."""
+    scopes = sorted(connection.authority.scopes)
+    role = connection.role
+    auth = HelloAuth(role=role, scopes=scopes)
+    if known.device_token:
+        auth |= {"deviceToken": known.device_token, "issuedAtMs": connection.connected_ms}
+    return {
+        "type": "hello-ok",
+        "protocol": connection.protocol,
+        "version": runtime.version,
+        "server": {"version": runtime.version, "connId": connection.id, "bootId": runtime.process},
+        "features": {"methods": ["connect", *registry.names_for(role)], "events": events.names_for(role)},
+        "snapshot": {
+            "presence": runtime.presence.entries() if connection.authority.may_read else [],
+            "health": health if role == "operator" else {"ok": health.get("ok", False)},
+            "stateVersion": StateVersion(presence=runtime.versions.presence, health=runtime.versions.health),
+            "epoch": runtime.epoch,
+            "uptimeMs": runtime.uptime_ms,
+            "sessionDefaults": {
+                "defaultAgentId": DEFAULT_AGENT,
+                "mainKey": "main",
+                "mainSessionKey": main_key(),
+                "scope": "per-sender",
+            },
+        },
+        "auth": auth,
+        "policy": {
+            "maxPayload": limits.FRAME_BYTES,
+            "maxBufferedBytes": limits.BUFFERED_BYTES,
+            "tickIntervalMs": int(limits.TICK_SECONDS * 1000),
+        },
+        "caps": sorted(connection.caps),
+        "permissions": dict.fromkeys(scopes, True),
+        "session": {"sessionId": known.main_session_id, "sessionKey": main_key()},
+    }

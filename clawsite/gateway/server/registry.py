@@ -1,0 +1,150 @@
+"""The methods clients may call. Each is declared with its scope and its shapes; what is not declared does not exist."""
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from clawsite.accounts.models import User
+from clawsite.gateway.auth.authority import Authority, Role
+from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.delivery.connection import Connection
+from clawsite.gateway.protocol.scopes import Scope
+from clawsite.gateway.server.runtime import Runtime
+
+
+class Params(BaseModel):
+    """Parameters of a method: camelCase on the wire, and closed, so that a misspelt one is told instead of ignored."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, protected_namespaces=())
+
+    # What OpenClaw's clients may ask for and is not done here, each with the reason. Nobody is misled by an empty one.
+    refused: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _say_why_not(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or cls.refused.keys().isdisjoint(given):
+            return given
+        faults = [
+            InitErrorDetails(type=PydanticCustomError("not_here", "Cannot be used: " + cls.refused[name]), loc=(name,), input=None)
+            for name in given
+            if name in cls.refused and given[name]
+        ]
+        if faults:
+            raise ValidationError.from_exception_data(cls.__name__, faults)
+        return {name: value for name, value in given.items() if name not in cls.refused}
+
+
+class Nothing(Params):
+    """A method without parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who calls, over which connection."""
+
+    connection: Connection
+    authority: Authority
+    runtime: Runtime
+
+    @property
+    def user(self) -> User:
+        return self.authority.user
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Followed(Generic[T]):
+    """An answer now, and something to do after it; what that returns, unless None, is a second answer with the same id."""
+
+    first: T
+    then: Callable[[], Awaitable[T | None]]
+
+
+Handler = Callable[[Call, Any], Awaitable[Any]]
+Order = Callable[[dict[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    name: str
+    scopes: tuple[Scope, ...]  # any of them is enough; none: for nodes, which have no scopes
+    params: type[Params]
+    result: Any
+    handler: Handler
+    description: str
+    order: Order | None  # calls with the same word are begun one after the other, in order of arrival
+    role: Role = "operator"
+    limited: Limited | None = None  # for tokens with tool limits; None: it only reads, or is for nodes
+
+
+_methods: dict[str, Method] = {}
+
+
+def method(
+    name: str,
+    *,
+    scope: Scope | tuple[Scope, ...] | None,
+    limited: Limited | None = None,
+    role: Role = "operator",
+    order: Order | None = None,
+) -> Callable[[Handler], Handler]:
+    """Declare a method. Its shapes are the annotations of the handler, its description the docstring.
+
+    Of several scopes one is enough; the first is the one that is named to who has none.
+    """
+    scopes = (scope,) if isinstance(scope, Scope) else scope or ()
+
+    def declare(handler: Handler) -> Handler:
+        if name in _methods:
+            raise ValueError(f"method {name} is declared twice")
+        if (not scopes) != (role == "node"):
+            raise ValueError(f"method {name}: operators need a scope, nodes have none")
+        if (limited is None) != (not scopes or Scope.READ in scopes):
+            raise ValueError(f"method {name}: what changes something says what it is for tokens with tool limits (limited=)")
+        hints = get_type_hints(handler)
+        result = _on_the_wire(hints["return"])
+        description = inspect.getdoc(handler)
+        if not description:
+            raise ValueError(f"method {name} has no docstring; it is printed in docs/protocol.md")
+        _methods[name] = Method(name, scopes, hints["params"], result, handler, description, order, role, limited)
+        return handler
+
+    return declare
+
+
+def _on_the_wire(hint: Any) -> Any:
+    """The shape of a handler's answers, which is also that of a second answer."""
+    if get_origin(hint) is Followed:
+        return get_args(hint)[0]
+    if get_origin(hint) in (Union, UnionType):
+        shapes = {_on_the_wire(part) for part in get_args(hint)}
+        if len(shapes) == 1:
+            return shapes.pop()
+    return hint
+
+
+@functools.cache
+def methods() -> dict[str, Method]:
+    """All of them. The first use imports every module of the package `methods`."""
+    package = importlib.import_module("clawsite.gateway.methods")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return _methods
+
+
+@functools.cache
+def names_for(role: Role) -> list[str]:
+    """The methods that a client of this role can be allowed to call."""
+    return sorted(name for name, method in methods().items() if method.role == role)

@@ -1,0 +1,63 @@
+"""The protocol as JSON Schema, made from the declarations that run: what is published cannot differ from what is checked."""
+
+import functools
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from clawsite.gateway.protocol import limits
+from clawsite.gateway.protocol.errors import CODES, Close
+from clawsite.gateway.protocol.events import EVENTS
+from clawsite.gateway.protocol.frames import PROTOCOLS, ConnectParams, Event, Request, Response
+from clawsite.gateway.protocol.hello import HelloOk
+from clawsite.gateway.server import registry
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@functools.cache
+def protocol_schema() -> dict[str, Any]:
+    """Frames, methods, events, error codes and close codes. A method needs one of its `scopes`; `scope` is the first of them."""
+    methods: dict[str, dict[str, Any]] = {
+        "connect": {
+            "scope": None,
+            "scopes": [],
+            "role": None,
+            "limitedTokens": None,
+            "description": "The first request of every connection, and only that.",
+            "params": ConnectParams.model_json_schema(),
+            "result": TypeAdapter(HelloOk).json_schema(mode="serialization"),
+            "refused": {},
+        }
+    }
+    for name, method in sorted(registry.methods().items()):
+        methods[name] = {
+            "scope": method.scopes[0].value if method.scopes else None,
+            "scopes": [scope.value for scope in method.scopes],
+            "role": method.role,
+            "limitedTokens": method.limited.value if method.limited else None,
+            "description": method.description,
+            "params": method.params.model_json_schema(),
+            "result": TypeAdapter(method.result).json_schema(mode="serialization"),
+            "refused": dict(method.params.refused),
+        }
+    return {
+        "$schema": DIALECT,
+        "protocols": list(PROTOCOLS),
+        "policy": {
+            "maxPayload": limits.FRAME_BYTES,
+            "maxFirstFrame": limits.FIRST_FRAME_BYTES,
+            "maxBufferedBytes": limits.BUFFERED_BYTES,
+            "maxReplyBytes": limits.REPLY_BYTES,
+            "tickIntervalMs": int(limits.TICK_SECONDS * 1000),
+            "requestsInFlight": limits.REQUESTS_IN_FLIGHT,
+        },
+        "frames": {name: model.model_json_schema() for name, model in (("req", Request), ("res", Response), ("event", Event))},
+        "methods": methods,
+        "events": {
+            name: {"droppable": event.droppable, "payload": TypeAdapter(event.payload).json_schema(mode="serialization")}
+            for name, event in EVENTS.items()
+        },
+        "errorCodes": CODES,
+        "closeCodes": {str(code.value): code.meaning for code in Close},
+    }

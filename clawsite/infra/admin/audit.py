@@ -1,0 +1,184 @@
+"""The audit log in the admin: to be looked at, searched and exported by auditors. Looking and exporting are recorded too."""
+
+from collections.abc import AsyncIterator, Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.urls import NoReverseMatch, URLPattern, path
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.timezone import localtime
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.infra import clock, db
+from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin
+from clawsite.infra.admin.display import EMPTY, link_to, moment, page_link, pretty_json
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import export as audit_export
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit.actions import ACTIONS, words_for
+from clawsite.infra.models import AuditEntry, AuditSeal
+
+MOST_NAMED = 4  # of a list, such as the groups that somebody was put into
+READ_AT_MOST_EVERY = timedelta(minutes=10)  # an hour of reading is a handful of entries, not hundreds
+
+
+class ActionFilter(admin.SimpleListFilter):
+    """All that can be recorded, also what has not been yet: counting which there are would read the whole table."""
+
+    title = _("action")
+    parameter_name = "action"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return list(ACTIONS.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(action=self.value()) if self.value() else queryset
+
+
+def _short(value: Any) -> str:
+    """A value of the details in a list; what has parts of its own is told on the entry's page."""
+    if isinstance(value, list) and len(value) <= MOST_NAMED and all(isinstance(each, str | int) for each in value):
+        return " ".join(map(str, value))
+    return str(value) if isinstance(value, str | int) else ""
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    list_name = _("Audit log")
+    list_display = ["id", "when", "what", "who", "about", "session_link", "run_link", "in_short"]
+    list_filter = [ActionFilter, "actor_kind"]
+    # Whole words: a piece of one would be looked for in every row, and this table is long.
+    search_fields = ["actor_name__exact", "actor_id__exact", "subject_id__exact", "session__exact", "run__exact"]
+    search_help_text = _("Name or id of an actor, id of what it is about, session id or run number, in full")
+    date_hierarchy = "at"
+    ordering = ["-id"]
+    actions = None
+    list_before_template = "admin/infra/auditentry/_export.html"
+    fieldsets = [
+        (None, {"fields": [("when", "what"), ("who", "actor_kind", "actor_id"), ("subject_kind", "subject_id", "about")]}),
+        (_("Where"), {"fields": [("session_link", "run_link")]}),
+        (_("Details"), {"fields": ["details_shown"]}),
+        (_("Proof"), {"fields": ["digest", "position", "previous", "hash"]}),
+    ]
+
+    @admin.display(description=_("time"), ordering="at")
+    def when(self, entry: AuditEntry) -> str:
+        """To the second, unlike other times in the admin: what came first is often the question."""
+        return date_format(localtime(entry.at), "Y-m-d H:i:s")
+
+    @admin.display(description=_("action"), ordering="action")
+    def what(self, entry: AuditEntry) -> str:
+        return words_for(entry.action)
+
+    @admin.display(description=_("actor"), ordering="actor_name")
+    def who(self, entry: AuditEntry) -> str:
+        name = entry.actor_name or str(entry.get_actor_kind_display())
+        if entry.actor_kind in ("person", "service") and entry.actor_id:
+            return link_to("accounts", "user", entry.actor_id, name)
+        return link_to("agents", "agent", entry.actor_id, name) if entry.actor_kind == "agent" and entry.actor_id else name
+
+    @admin.display(description=_("about"), ordering="subject_id")
+    def about(self, entry: AuditEntry) -> str:
+        words = f"{entry.subject_kind} {entry.subject_id}".strip() or EMPTY
+        app, _dot, model = entry.subject_kind.partition(".")
+        try:
+            return link_to(app, model, entry.subject_id, words) if model else words
+        except NoReverseMatch:
+            return words
+
+    @admin.display(description=_("session"), ordering="session")
+    def session_link(self, entry: AuditEntry) -> str:
+        return link_to("sessions_app", "session", entry.session, entry.session[:8]) if entry.session else EMPTY
+
+    @admin.display(description=_("run"))
+    def run_link(self, entry: AuditEntry) -> str:
+        return page_link("run", entry.run, entry.run) or EMPTY if entry.run.isdecimal() else entry.run or EMPTY
+
+    @admin.display(description=_("details"))
+    def in_short(self, entry: AuditEntry) -> str:
+        named = {name: value for name, value in entry.details.items() if name != "plan"}  # a fingerprint: on the entry's page
+        told = ", ".join(f"{name}: {words}" for name, value in named.items() if (words := _short(value)))
+        if not told:
+            return EMPTY
+        # Codes and names, the same in every language.
+        return format_html('<span lang="en">{}</span>', f"{told[:119]}…" if len(told) > 120 else told)
+
+    @admin.display(description=_("details"))
+    def details_shown(self, entry: AuditEntry) -> str:
+        return pretty_json(entry.details)
+
+    @admin.display(description=_("position in the chain"))
+    def position(self, entry: AuditEntry) -> str:
+        seal = _seal(entry)
+        return f"{seal.position} · {moment(seal.sealed_at.timestamp())}" if seal else str(_("not sealed yet"))
+
+    @admin.display(description=_("previous hash"))
+    def previous(self, entry: AuditEntry) -> str:
+        return seal.previous if (seal := _seal(entry)) else EMPTY
+
+    @admin.display(description=_("hash"))
+    def hash(self, entry: AuditEntry) -> str:
+        return seal.hash if (seal := _seal(entry)) else EMPTY
+
+    def around(self, row: AuditEntry) -> Iterable[Around | Page]:
+        if row.session:
+            yield Around(_("All of its session"), AuditEntry, {"session": row.session})
+        if row.run:
+            yield Around(_("All of its run"), AuditEntry, {"session": row.session, "run": row.run})
+
+    def get_urls(self) -> list[URLPattern]:
+        export = path("export/", self.admin_site.admin_view(self.export), name="infra_auditentry_export")
+        return [export, *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        self._note_reading(request)
+        return super().changelist_view(request, extra_context)
+
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        self._note_reading(request)
+        return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def export(self, request: HttpRequest) -> HttpResponseBase:
+        """What the list shows with the same filters, all pages of it."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        found = self.get_changelist_instance(request).get_queryset(request)
+        chosen = {name: value for name, value in request.GET.items() if value}
+        audit_log.record("audit.exported", actor=acting.account(request.user), entries=found.count(), chosen=chosen)
+        response = StreamingHttpResponse(_lines(found), content_type="application/x-ndjson")
+        response["Content-Disposition"] = f'attachment; filename="audit-{clock.now():%Y-%m-%d-%H%M}.jsonl"'
+        response["Cache-Control"] = "no-store"
+        return response
+
+    def _note_reading(self, request: HttpRequest) -> None:
+        if not self.has_view_permission(request):
+            return
+        actor = acting.account(request.user)
+        lately = AuditEntry.objects.filter(action="audit.read", actor_id=actor.id, at__gte=clock.now() - READ_AT_MOST_EVERY)
+        if not lately.exists():
+            audit_log.record("audit.read", actor=actor)
+
+
+async def _lines(entries: QuerySet[AuditEntry]) -> AsyncIterator[bytes]:
+    """In pages, so that a million entries are sent and never held."""
+    place: int | None = None
+    while True:
+        lines, place = await db.read(audit_export.page, entries, place)
+        if place is None:
+            return
+        yield lines
+
+
+def _seal(entry: AuditEntry) -> AuditSeal | None:
+    """Asked once for a page."""
+    if "seal" not in entry.__dict__:
+        entry.__dict__["seal"] = AuditSeal.objects.filter(entry_id=entry.pk).first()
+    found: AuditSeal | None = entry.__dict__["seal"]
+    return found

@@ -1,0 +1,103 @@
+"""Committed events and wake-ups between processes.
+
+A message is a hint: it may be lost, doubled or late without harm, because everything it tells is already in rows and
+somebody polls behind it. Nothing is published before it is committed (services use `transaction.on_commit`).
+With REDIS_URL the processes meet at a Redis channel, without it at Unix sockets in the state directory.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import orjson
+
+log = logging.getLogger(__name__)
+
+Message = dict[str, Any]
+Receive = Callable[[Message], None]
+
+
+class Transport(Protocol):
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    def send(self, line: bytes) -> None: ...
+
+
+_subscribers: list[Receive] = []
+_loop: asyncio.AbstractEventLoop | None = None
+_transport: Transport | None = None
+_waiting: list[Message] = []
+_lock = threading.Lock()
+
+
+async def start() -> None:
+    """Join the other processes of this installation. A second start in the same process changes nothing."""
+    global _loop, _transport
+    if _loop is not None:
+        return
+    _loop = asyncio.get_running_loop()
+    with _lock:
+        _waiting.clear()  # of a loop that closed before it could take them
+    _transport = _make_transport()
+    await _transport.start()
+
+
+async def stop() -> None:
+    global _loop, _transport
+    transport, _transport, _loop = _transport, None, None
+    if transport:
+        await transport.stop()
+
+
+def subscribe(receive: Receive) -> Callable[[], None]:
+    """Call `receive` on the event loop with every message, own ones included; returns how to stop."""
+    _subscribers.append(receive)
+    return lambda: _subscribers.remove(receive)
+
+
+def publish(message: Message) -> None:
+    """Tell everybody; callable from any thread. Without a running bus (a management command) pollers find the rows."""
+    loop = _loop
+    if loop is None:
+        return
+    with _lock:
+        _waiting.append(message)
+        if len(_waiting) > 1:
+            return  # a hop to the loop is under way and takes this one along
+    try:
+        loop.call_soon_threadsafe(_hand_over)
+    except RuntimeError:  # the loop has closed
+        with _lock:
+            _waiting.clear()
+
+
+def _hand_over() -> None:
+    with _lock:
+        messages = _waiting[:]
+        _waiting.clear()
+    for message in messages:
+        deliver(message)
+        if _transport:
+            _transport.send(orjson.dumps(message))
+
+
+def deliver(message: Message) -> None:
+    for receive in list(_subscribers):
+        try:
+            receive(message)
+        except Exception:
+            log.exception("a subscriber of the bus failed on a message of kind %s", message.get("k"))
+
+
+def _make_transport() -> Transport:
+    from django.conf import settings
+
+    if settings.REDIS_URL:
+        from clawsite.infra.bus.redis_transport import RedisTransport
+
+        return RedisTransport(settings.REDIS_URL, channel=f"clawsite:{settings.DATABASES['default']['NAME']}", receive=deliver)
+    from clawsite.infra.bus.unix_transport import UnixTransport
+
+    return UnixTransport(settings.HOME / "bus", receive=deliver)

@@ -1,0 +1,46 @@
+"""What was said before, sent along by a program that keeps its conversation itself: real entries of the session made for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from clawsite.accounts.models import User
+from clawsite.routing.attachments import GivenFile, kept
+from sessions_app.events.journal import NewEntry, new_message_id
+from sessions_app.models import Session
+from sessions_app.origin import KEY_LIMITS, origin_of
+from sessions_app.runs.client_tools import result_entry
+from sessions_app.sessions import attachments
+
+
+@dataclass(frozen=True, slots=True)
+class PastMessage:
+    """`calls` are {id, name, arguments} of an assistant's message; `call_id` and `name` say what a tool's result answers."""
+
+    role: Literal["user", "assistant", "tool"]
+    text: str = ""
+    files: Sequence[str | GivenFile] = ()
+    calls: Sequence[dict[str, Any]] = ()
+    call_id: str = ""
+    name: str = ""
+
+
+async def with_files_kept(user: User, past: Sequence[PastMessage]) -> list[PastMessage]:
+    return [replace(message, files=await kept(user, message.files)) if message.files else message for message in past]
+
+
+def entries_of(user: User, session: Session, past: Sequence[PastMessage]) -> list[NewEntry]:
+    origin = origin_of({KEY_LIMITS: user.key_limits})
+    entries = [_entry(user, session, message) for message in past]
+    return [replace(entry, meta={**entry.meta, **origin}) for entry in entries] if origin else entries
+
+
+def _entry(user: User, session: Session, message: PastMessage) -> NewEntry:
+    if message.role == "tool":
+        return result_entry(message.call_id, message.name, message.text)
+    content: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
+    if message.files:
+        blocks = attachments.take(user, session, [file for file in message.files if isinstance(file, str)])
+        content += [{name: value for name, value in block.items() if name != "sha256"} for block in blocks]
+    content += [{"type": "toolCall", **call} for call in message.calls]
+    return NewEntry("message", message.role, content, message.text, new_message_id())

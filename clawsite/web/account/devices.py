@@ -1,0 +1,99 @@
+"""The devices of one's own account on its page, and those that wait to be let in, for people who may pair devices."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from clawsite.accounts.groups import PAIRING, scopes_of
+from clawsite.accounts.models import User
+from clawsite.gateway.devices import pairing
+from clawsite.gateway.devices.node_commands import allowed_by_default
+from clawsite.gateway.models import Device, PairingRequest
+from clawsite.infra.errors import ClawError, NotFound
+from clawsite.web.account.common import SignedInRequest, ago, back_to, scopes_in_words
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    device: Device
+    may: list[str]
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    request: PairingRequest
+    asks: list[str]  # scopes in words
+    commands: list[tuple[str, bool]]  # of a node, and whether each would be allowed without a choice
+
+
+def devices_of(user: User) -> dict[str, Any]:
+    """For the page's context."""
+    devices = Device.objects.filter(owner=user).living().order_by("-paired_at")[:100]
+    return {
+        "devices": [DeviceRow(device, scopes_in_words(device.scopes), ago(device.last_seen_at)) for device in devices],
+        "pairing": [_request_row(request) for request in _waiting(user)],
+    }
+
+
+def _waiting(user: User) -> list[PairingRequest]:
+    if PAIRING not in scopes_of(user):
+        return []
+    return list(PairingRequest.objects.for_user(user).pending().select_related("account").order_by("created_at")[:50])
+
+
+def _request_row(request: PairingRequest) -> RequestRow:
+    commands = [(command, allowed_by_default(command)) for command in request.facts.get("commands", [])]
+    return RequestRow(request, scopes_in_words(request.scopes), commands)
+
+
+@require_POST
+@login_required
+def revoke_device(request: SignedInRequest, pk: int) -> HttpResponse:
+    device = get_object_or_404(Device.objects.filter(owner=request.user).living(), pk=pk)
+    pairing.remove(device, by=request.user)
+    messages.success(request, _("“%s” is revoked. It is cut off, and stays out until somebody approves it again.") % device)
+    return back_to("devices")
+
+
+@require_POST
+@login_required
+def approve(request: SignedInRequest, pk: str) -> HttpResponse:
+    """With what the account has, and of a node's commands those that are ticked."""
+    held = scopes_of(request.user)
+    commands = request.POST.getlist("commands") if "is_node" in request.POST else None
+
+    def let_in() -> str:
+        pairing.approve(pk, by=request.user, ceiling=held, commands=commands)
+        return _("The device is paired. It comes in when it connects next.")
+
+    return _decided(request, held, let_in)
+
+
+@require_POST
+@login_required
+def reject(request: SignedInRequest, pk: str) -> HttpResponse:
+    def leave_out() -> str:
+        pairing.reject(pk, by=request.user)
+        return _("The device stays out.")
+
+    return _decided(request, scopes_of(request.user), leave_out)
+
+
+def _decided(request: SignedInRequest, held: frozenset[str], decide: Callable[[], str]) -> HttpResponse:
+    if PAIRING not in held:
+        raise Http404
+    try:
+        messages.success(request, decide())
+    except NotFound as missing:
+        raise Http404 from missing
+    except ClawError as refused:
+        messages.error(request, refused.message)
+    return back_to("devices")

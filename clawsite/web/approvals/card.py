@@ -1,0 +1,263 @@
+"""A question as a card shows it. Everything about the command comes from the stored plan and the gate's analysis; the agent's own
+words are kept apart from it. Reads what a whole page needs at once, so 25 cards cost as many queries as one.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Prefetch
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from clawsite.web.approvals.gate_reasons import reason_words
+from clawsite.web.approvals.labels import (
+    BADGE,
+    ENDED,
+    REASONS,
+    TONE,
+    alarms,
+    did_words,
+    level_words,
+    outcome_words,
+    span,
+    touches,
+    wish_words,
+)
+from clawsite.web.visible_text import command_html, quoted, seen
+from sessions_app.models import Session, SessionMember
+from tools_app.approvals import approvers, expiry
+from tools_app.approvals import requests as approval_requests
+from tools_app.approvals.allowed_by import granted_with
+from tools_app.models import Approval, ApprovalVote, Command
+
+SHORT_LINE = 80
+LONG_LINE = 1500  # characters; what is longer says how long it is
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The conversation it comes from; without an address for who may not read it."""
+
+    title: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    approval: Approval
+    chat: Chat
+    why_not: str  # they may not answer it; empty when they may
+    may_drop: bool
+    needed: int = 1  # people who must agree
+    votes: Sequence[ApprovalVote] = ()
+    outcome: str = ""
+    typed_into: SafeString | str = ""  # the running command that would get this line as its input
+    problem: str = ""  # what came of the last answer, if it was refused
+    plan: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plan", self.approval.plan)
+
+    @property
+    def stamp(self) -> str:
+        """Changes when the card would look different."""
+        approval = self.approval
+        return f"{approval.status}-{clock.to_ms(approval.expires_at)}-{len(self.votes)}-{self.needed}-{bool(self.why_not)}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.approval.is_open
+
+    @property
+    def command(self) -> SafeString:
+        return command_html(self.plan["line"], self.approval.shown["parts"])
+
+    @property
+    def size(self) -> str:
+        """How much there is to read, where it is much."""
+        line = self.plan["line"]
+        if len(line) <= LONG_LINE and line.count("\n") < 12:
+            return ""
+        return _("%(characters)d characters in %(lines)d lines") % {"characters": len(line), "lines": line.count("\n") + 1}
+
+    @property
+    def programs(self) -> list[dict[str, Any]]:
+        return [
+            {"name": seen(each["name"]), "realpath": seen(each["realpath"]), "distrust": each.get("distrust", "")}
+            for each in self.plan["executables"]
+        ]
+
+    @property
+    def scripts(self) -> list[dict[str, Any]]:
+        """Files whose content it runs, by the beginning of their hash; what is not there is not named."""
+        found = [each for each in self.plan.get("scripts", []) if each["identity"]]
+        return [{"path": seen(each["path"]), "identity": each["identity"][:12]} for each in found]
+
+    @property
+    def about(self) -> SafeString:
+        """The beginning of the command, in the list of those that are decided. Whoever decides sees all of it."""
+        line = self.plan["line"].strip()
+        first = line.split("\n", 1)[0][:SHORT_LINE]
+        return seen(first if first == line else f"{first}…")
+
+    @property
+    def reasons(self) -> list[dict[str, str | SafeString]]:
+        return [reason_words(each["code"], each["words"]) for each in self.approval.shown["reasons"]]
+
+    @property
+    def more_reasons(self) -> int:
+        """How many are only in the fold, where the facts are folded."""
+        return max(len(self.approval.shown["reasons"]) - 2, 0)
+
+    @property
+    def cwd(self) -> SafeString:
+        return seen(self.plan["cwd"])
+
+    @property
+    def touches(self) -> list[dict[str, Any]]:
+        shown = self.approval.shown
+        return touches(self.plan, shown["writes"], shown.get("touches", []))
+
+    @property
+    def alarms(self) -> list[str]:
+        """What must be seen also where the facts are folded."""
+        shown = self.approval.shown
+        found = alarms(self.plan, shown["writes"], shown.get("touches", []))
+        return found + [each["name"] for each in self.programs if each["distrust"]]
+
+    @property
+    def why(self) -> SafeString:
+        return quoted(self.approval.why)
+
+    @property
+    def why_is_cut(self) -> bool:
+        return len(self.approval.why) >= approval_requests.LONGEST_WHY
+
+    @property
+    def level(self) -> str:
+        return level_words(self.plan["level"])
+
+    @property
+    def may(self) -> list[str]:
+        return list(self.approval.shown["may"])
+
+    @property
+    def stored_always(self) -> list[dict[str, Any]]:
+        """What “allow always” would write down: a real path and the shape of its arguments."""
+        return [
+            {"pattern": seen(each["pattern"]), "shape": None if each["shape"] is None else seen(" ".join(each["shape"]))}
+            for each in self.approval.shown.get("narrow", [])
+        ]
+
+    @property
+    def not_always(self) -> str:
+        return str(self.approval.shown.get("notNarrow", "")).rstrip(".")
+
+    @property
+    def expires_ms(self) -> int:
+        return clock.to_ms(self.approval.expires_at)
+
+    @property
+    def left(self) -> str:
+        return span((self.approval.expires_at - clock.now()).total_seconds())
+
+    @property
+    def is_urgent(self) -> bool:
+        return self.is_open and expiry.expires_soon(self.approval, clock.now())
+
+    @property
+    def agreed(self) -> list[dict[str, Any]]:
+        return [{"name": vote.user.get_full_name(), "at": vote.at, "what": wish_words(vote.wish)} for vote in self.votes]
+
+    @property
+    def tone(self) -> str:
+        return TONE[self.approval.status]
+
+    @property
+    def badge(self) -> str:
+        return str(BADGE[self.approval.status])
+
+    @property
+    def reason(self) -> str:
+        return str(REASONS.get(self.approval.last_reason, self.approval.last_reason))
+
+    @property
+    def ended(self) -> str:
+        """Who decided and what, in one sentence without a time."""
+        approval = self.approval
+        if approval.decided_by is None:
+            return str(ENDED[approval.status])
+        did = did_words(approval.decision, granted_with(approval).get("granted"))
+        words = _("%(who)s %(did)s") % {"who": approval.decided_by.get_full_name(), "did": did}
+        return _("%(decided)s; it became void before it began") % {"decided": words} if approval.status == "void" else words
+
+
+def read(found: Any) -> list[Approval]:
+    """The rows of a query with what a card needs of others."""
+    votes = Prefetch("votes", ApprovalVote.objects.select_related("user").order_by("at"))
+    return list(found.select_related("session", "requester", "decided_by").prefetch_related(votes, "grants"))
+
+
+def cards(user: User, rows: Sequence[Approval]) -> list[Card]:
+    """For one reader. The queries are the same for one row and for fifty."""
+    candidate, wanted = approvers.Candidate(user), approvers.quorums(rows)
+    sessions = {row.session_id for row in rows if row.session_id}
+    readable = set(Session.objects.for_user(user).filter(pk__in=sessions).values_list("pk", flat=True)) if sessions else set()
+    writable = _writable(user, rows)
+    started = _started(rows)
+    running = _running(rows)
+    return [
+        Card(
+            approval=row,
+            chat=_chat(user, row, readable),
+            why_not=candidate.why_not(row.requester_id, wanted[row.pk]),
+            needed=wanted[row.pk].people,
+            may_drop=row.is_open and row.session_id in writable,
+            votes=list(row.votes.all()),
+            typed_into=seen(running.get(row.plan.get("input_to", ""), row.plan.get("input_to", ""))),
+            outcome="" if row.is_open else outcome_words(row, started.get((row.run_id, row.call_id))),
+        )
+        for row in rows
+    ]
+
+
+def card(user: User, row: Approval) -> Card:
+    return cards(user, [row])[0]
+
+
+def _chat(user: User, row: Approval, readable: Collection[UUID]) -> Chat:
+    if row.session is None or row.session_id not in readable:
+        return Chat()  # the title is of somebody's words too
+    return chat_of(user, row.session)
+
+
+def chat_of(user: User, session: Session) -> Chat:
+    """For somebody who may read it."""
+    key = session.key_for(user.pk)
+    return Chat(session.label or session.title or key, f"{reverse('chat')}#{key}")
+
+
+def _writable(user: User, rows: Sequence[Approval]) -> set[UUID]:
+    own = {row.session.pk for row in rows if row.session and row.session.owner_id == user.pk}
+    others = {row.session_id for row in rows if row.session_id} - own
+    shared = SessionMember.objects.filter(session__in=others, user=user, role=SessionMember.Role.WRITER) if others else None
+    return own | (set(shared.values_list("session_id", flat=True)) if shared is not None else set())
+
+
+def _started(rows: Sequence[Approval]) -> dict[tuple[int | None, str], Command]:
+    runs = {row.run_id for row in rows if row.run_id and row.status == Approval.Status.USED}
+    if not runs:
+        return {}
+    columns = ("run_id", "call_id", "status", "exit_code", "background", "started_at", "ended_at")
+    return {(each.run_id, each.call_id): each for each in Command.objects.filter(run__in=runs).only(*columns)}
+
+
+def _running(rows: Sequence[Approval]) -> dict[str, str]:
+    """The names of commands that lines are to be typed into."""
+    wanted = {target for row in rows if (target := row.plan.get("input_to"))}
+    return {str(pk): name for pk, name in Command.objects.filter(pk__in=wanted).values_list("pk", "name")} if wanted else {}

@@ -1,0 +1,145 @@
+"""Answers to questions, one or several at a time: forms. htmx swaps the card, a plain browser gets the page again.
+
+Who may answer and whose answer counts is decided by tools_app.approvals.requests.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST
+
+from clawsite.infra.errors import ClawError, NotFound
+from clawsite.web.approvals.access import APPROVE, ApprovalRequest, for_people
+from clawsite.web.approvals.card import card, cards, read
+from clawsite.web.approvals.filters import PER_PAGE
+from clawsite.web.approvals.queue import find, for_cards
+from clawsite.web.redirects import inside
+from tools_app.approvals import requests as approval_requests
+from tools_app.approvals.grants import Wish
+from tools_app.models import Approval
+
+SCOPES = ("session", "agent", "directory")
+
+
+@for_people()
+@require_POST
+def answer(request: ApprovalRequest, pk: UUID) -> HttpResponse:
+    """Say yes or no to exactly what was shown."""
+
+    def resolve() -> str:
+        settled = approval_requests.resolve(
+            pk,
+            by=request.user,
+            decision=request.POST.get("decision", ""),
+            reason=request.POST.get("reason", "").strip(),
+            wish=_wish(request),
+            seen_hash=request.POST.get("seen_hash", ""),
+        )
+        return _("Your answer is stored.") if not settled.is_open else _("One more person must agree.")
+
+    return _done(request, pk, resolve)
+
+
+@for_people()
+@require_POST
+def extend(request: ApprovalRequest, pk: UUID) -> HttpResponse:
+    def prolong() -> str:
+        approval_requests.extend(pk, by=request.user)
+        return _("There is more time to answer now.")
+
+    return _done(request, pk, prolong)
+
+
+@for_people()
+@require_POST
+def drop(request: ApprovalRequest, pk: UUID) -> HttpResponse:
+    def give_up() -> str:
+        approval_requests.drop(pk, by=request.user)
+        return _("The command is dropped; the agent goes on without it.")
+
+    return _done(request, pk, give_up)
+
+
+@for_people(APPROVE)
+@require_POST
+def several(request: ApprovalRequest) -> HttpResponse:
+    """The same answer to many, each for itself: what one of them refuses does not hold up the others."""
+    decision = request.POST.get("decision", "")
+    if decision not in (Approval.Decision.ONCE, Approval.Decision.DENY):
+        raise Http404
+    reason = request.POST.get("reason", "").strip()
+    problems: dict[UUID, str] = {}
+    chosen = [_chosen(each) for each in request.POST.getlist("chosen")[:PER_PAGE]]
+    for pk, seen_hash in chosen:
+        try:
+            approval_requests.resolve(pk, by=request.user, decision=decision, reason=reason, seen_hash=seen_hash)
+        except ClawError as refused:
+            problems[pk] = refused.message
+    done = len(chosen) - len(problems)
+    said = ngettext("%(done)d answered.", "%(done)d answered.", done) % {"done": done}
+    if problems:
+        failed = len(problems)
+        said += " " + ngettext("%(failed)d was not.", "%(failed)d were not.", failed) % {"failed": failed}
+    if not request.htmx:
+        (messages.warning if problems else messages.success)(request, said)
+        return redirect(inside(request, request.POST.get("next")))
+    rows = read(Approval.objects.for_user(request.user).filter(pk__in=[pk for pk, _hash in chosen]))
+    shown = [replace(each, problem=problems.get(each.approval.pk, "")) for each in cards(request.user, rows)]
+    return render(request, "approvals/_several.html", {**for_cards(request), "cards": shown, "said": said, "problems": problems})
+
+
+def _done(request: ApprovalRequest, pk: UUID, act: Callable[[], str]) -> HttpResponse:
+    """The card as it is afterwards, whoever won; what was refused stands on it in words."""
+    problem, status, said = "", 200, ""
+    try:
+        said = act()
+    except NotFound as gone:
+        raise Http404 from gone
+    except ClawError as refused:
+        problem, status = refused.message, refused.http_status
+    if request.htmx:
+        shown = replace(card(request.user, find(request, pk)), problem=problem)
+        template = "approvals/_chat.html" if request.POST.get("shape") == "chat" else "approvals/_card.html"
+        solo = request.htmx.current_url_abs_path == reverse("approval", args=[pk])  # its own page keeps showing all of it
+        return render(request, template, {**for_cards(request), "card": shown, "solo": solo}, status=status)
+    if problem:
+        shown = replace(card(request.user, find(request, pk)), problem=problem)
+        return render(request, "approvals/one.html", {**for_cards(request), "card": shown}, status=status)
+    messages.success(request, said)
+    return redirect(inside(request, request.POST.get("next") or reverse("approvals")))
+
+
+def _wish(request: ApprovalRequest) -> Wish | None:
+    """For how long, how often and where; None where the answer is another one."""
+    if request.POST.get("decision") != Approval.Decision.FOR:
+        return None
+    span, uses, scope = (request.POST.get(name, "")[:9] for name in ("for", "uses", "scope"))
+    if scope not in SCOPES:
+        raise Http404
+    counted = span == "uses"
+    return Wish(
+        cast("Any", scope),
+        seconds=None if counted else _number(span),
+        uses=_number(uses) if counted else None,
+    )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
+def _chosen(text: str) -> tuple[UUID, str]:
+    """An id and the hash of the plan that was shown with it."""
+    pk, _colon, seen_hash = text.partition(":")
+    try:
+        return UUID(pk), seen_hash
+    except ValueError as wrong:
+        raise Http404 from wrong

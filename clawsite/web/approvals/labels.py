@@ -1,0 +1,179 @@
+"""Approvals in the reader's language: what was decided, what a command may touch, how long something lasts."""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from clawsite.infra import clock
+from clawsite.web.formatting import duration
+from clawsite.web.visible_text import seen
+from sessions_app.labels.admissions import extent_words
+from tools_app.approvals.approvers import LOST_THE_RIGHT, TOO_FEW
+from tools_app.models import Approval, Command, Grant
+
+Words = str | Promise
+
+# What a person did, behind their name; and what became of it without one.
+DID: dict[str, Words] = {
+    "allow-once": gettext_lazy("approved it once"),
+    "allow-for": gettext_lazy("approved it"),
+    "allow-always": gettext_lazy("allowed it always"),
+    "deny": gettext_lazy("denied it"),
+    "drop": gettext_lazy("dropped it"),
+}
+ENDED: dict[str, Words] = {
+    "expired": gettext_lazy("Nobody answered in time"),
+    "void": gettext_lazy("Nobody answered before it became void"),
+    "approved": gettext_lazy("It was approved"),
+    "denied": gettext_lazy("It was denied"),
+    "used": gettext_lazy("It was started"),
+}
+# The word on its badge, and in the filter of the history: what was decided. What came of it is the outcome.
+BADGE: dict[str, Words] = {
+    "pending": gettext_lazy("Waiting"),
+    "approved": gettext_lazy("Approved"),
+    "used": gettext_lazy("Approved"),
+    "denied": gettext_lazy("Denied"),
+    "expired": gettext_lazy("Expired"),
+    "void": gettext_lazy("Void"),
+}
+# Reasons that the program gives itself, as stored; what people wrote is shown as they wrote it.
+REASONS: dict[str, Words] = {
+    "nobody answered in time": gettext_lazy("nobody answered in time"),
+    "whoever asked for it does not want it any more": gettext_lazy("whoever asked for it does not want it any more"),
+    "the run was stopped (rpc)": gettext_lazy("the run was stopped in the chat"),
+    "the run was stopped (stop)": gettext_lazy("the run was stopped in the chat"),
+    "the run was stopped (session-reset)": gettext_lazy("the conversation was reset"),
+    "the run was stopped (session-delete)": gettext_lazy("the conversation was deleted"),
+    LOST_THE_RIGHT: gettext_lazy("who approved it may not approve it any more"),
+    TOO_FEW: gettext_lazy("by now the rules want two people to agree"),
+    "the run was stopped (share-ended)": gettext_lazy("whoever asked for it may not write there any more"),
+}
+TONE = {"approved": "good", "used": "good", "denied": "bad", "expired": "warn", "void": "", "pending": "busy"}
+ACCESS: dict[str, Words] = {
+    "none": gettext_lazy("not visible"),
+    "ro": gettext_lazy("can be read"),
+    "rw": gettext_lazy("can be read and changed"),
+}
+LEVEL: dict[int, Words] = {
+    0: gettext_lazy("No sandbox: it has all rights of the worker’s account"),
+    1: gettext_lazy("Sandbox: landlock"),
+    2: gettext_lazy("Sandbox: bubblewrap"),
+}
+HINTS: dict[str, Words] = {
+    "network": gettext_lazy("a program that talks to the network"),
+    "other processes": gettext_lazy("other processes"),
+}
+# What can be asked for in “Approve for …”: a duration in seconds, or a number of times.
+FOR = (
+    ("900", gettext_lazy("15 minutes")),
+    ("3600", gettext_lazy("1 hour")),
+    ("28800", gettext_lazy("8 hours")),
+    ("uses", gettext_lazy("a number of times")),
+)
+
+
+BEGINS_WITHIN = dt.timedelta(minutes=1)  # of its answer being used; after that, a command without a row never began
+
+
+def span(seconds: float) -> str:
+    """2 d 3 h, 5 h 20 min, 4 min, 30 s."""
+    left = max(0, int(seconds))
+    if left >= 86400:
+        return _("%(days)d d %(hours)d h") % {"days": left // 86400, "hours": left % 86400 // 3600}
+    if left >= 3600:
+        return _("%(hours)d h %(minutes)d min") % {"hours": left // 3600, "minutes": left % 3600 // 60}
+    return _("%(minutes)d min") % {"minutes": left // 60} if left >= 60 else _("%(seconds)d s") % {"seconds": left}
+
+
+def level_words(level: int) -> str:
+    return str(LEVEL.get(level, level))
+
+
+def touches(plan: dict[str, Any], writes: list[str], hints: list[str]) -> list[dict[str, Any]]:
+    """What the command can reach, each with how much that should worry. From the plan, never from the agent's words."""
+    found = [
+        {"label": _("Directory"), "value": seen(plan["cwd"]), "path": True},
+        {
+            "label": _("Workspace"),
+            "value": ACCESS.get(plan["access"], plan["access"]),
+            "tone": "warn" if plan["access"] == "rw" else "",
+        },
+        {"label": _("Network"), "value": _("yes") if plan["network"] else _("none"), "tone": "warn" if plan["network"] else ""},
+        {"label": _("Time limit"), "value": span(plan["timeout_s"])},
+    ]
+    if plan["background"]:
+        found.append({"label": _("In the background"), "value": _("goes on when the agent’s turn has ended"), "tone": "warn"})
+    if plan["pty"]:
+        found.append({"label": _("Terminal"), "value": _("yes")})
+    found += [{"label": _("Writes to"), "value": seen(path), "path": True, "tone": "warn"} for path in writes]
+    found += [{"label": _("Also"), "value": HINTS.get(hint, hint), "tone": "warn"} for hint in hints]
+    return found
+
+
+def alarms(plan: dict[str, Any], writes: list[str], hints: list[str]) -> list[str]:
+    """What of it is worth a look before one says yes, in a few words each."""
+    found = [_("Network")] if plan["network"] else []
+    if plan["background"]:
+        found.append(_("In the background"))
+    found += [str(HINTS.get(hint, hint)) for hint in hints]
+    if len(writes) == 1:
+        found.append(format_html("{} {}", _("Writes to"), seen(writes[0])))
+    elif writes:
+        found.append(ngettext("Writes to %(count)d place", "Writes to %(count)d places", len(writes)) % {"count": len(writes)})
+    return found
+
+
+def did_words(decision: str, granted: Mapping[str, Any] | None) -> str:
+    """What a person did, behind their name, with how long, how often and where it counts from then on."""
+    did = str(DID.get(decision, decision))
+    if not granted:
+        return did
+    return f"{did} ({extent_words(granted)})" if decision == Approval.Decision.ALWAYS else f"{did} {extent_words(granted)}"
+
+
+def wish_words(wish: dict[str, Any]) -> str:
+    """What one of two people said yes to."""
+    return did_words(wish.get("decision", ""), wish if "scope" in wish else None)
+
+
+def where_words(grant: Grant) -> str:
+    """Where a grant counts."""
+    match grant.scope:
+        case Grant.Scope.INSTALLATION:
+            return _("everybody")
+        case Grant.Scope.AGENT:
+            return _("agent %(agent)s") % {"agent": grant.subject}
+        case Grant.Scope.SESSION:
+            return _("one chat, agent %(agent)s") % {"agent": grant.agent}
+        case _:
+            return _("directory, agent %(agent)s") % {"agent": grant.agent}
+
+
+def outcome_words(approval: Approval, command: Command | None) -> str:
+    """What became of it after the answer."""
+    if command is not None:
+        return command_words(command)
+    if approval.status == Approval.Status.APPROVED:
+        return ""  # its run goes on in a moment
+    if approval.used_at and clock.now() - approval.used_at < BEGINS_WITHIN:
+        return ""
+    return _("not started")
+
+
+def command_words(command: Command) -> str:
+    """How a started command stands: its end with code and duration, or that it still runs."""
+    if command.status == Command.Status.RUNNING:
+        return _("runs in the background") if command.background else _("is running")
+    how = str(command.get_status_display())
+    if command.status == Command.Status.EXITED and command.exit_code is not None:
+        how = _("exit code %(code)d") % {"code": command.exit_code}
+    if command.ended_at is None:
+        return how
+    took = (command.ended_at - command.started_at) // dt.timedelta(milliseconds=1)
+    return f"{how}, {duration(took)}"

@@ -1,0 +1,92 @@
+"""“Try a command”: what would become of a line, with rules and isolation that one chooses and the agent's grants of this moment.
+
+Nothing runs, nothing is stored. Grants of a single chat do not count: the line is tried in none.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from asgiref.sync import async_to_sync
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import render
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
+
+from agents.context.workspace import place_of
+from agents.models import Agent
+from clawsite.web.approvals.access import APPROVE, LOOK_AT_RULES, ApprovalRequest, for_people
+from clawsite.web.approvals.gate_reasons import reason_words
+from clawsite.web.visible_text import command_html, seen
+from tools_app.approvals.trial import Trial, try_out
+from tools_app.exec.environment import SEARCH
+from tools_app.exec.gate.verdict import Place, analyse
+from tools_app.exec.rules import rules_for
+from tools_app.exec.sandbox.available import available
+from tools_app.models import ExecRule
+
+LONGEST_LINE = 20_000  # a little more than the gate takes, so that it can say so itself
+MOST_ENTRIES = 200
+VERDICT = {"allow": _("It would run"), "ask": _("Somebody would be asked"), "deny": _("It would be refused")}
+LEVELS = {str(value): words for value, words in ExecRule.Level.choices}
+TONE = {"allow": "good", "ask": "warn", "deny": "bad"}
+
+
+@for_people(APPROVE, LOOK_AT_RULES)
+@require_http_methods(["GET", "HEAD", "POST"])
+def try_command(request: ApprovalRequest) -> HttpResponse:
+    """A POST, though it changes nothing: a command line may be long, and has no business in an address or a log."""
+    given = request.POST if request.method == "POST" else QueryDict()
+    agent = given.get("agent", "")[:64] or "main"
+    rules = rules_for(agent, "")
+    line = given.get("line", "").replace("\r\n", "\n")[:LONGEST_LINE]
+    security, ask = given.get("security", rules.security), given.get("ask", rules.ask)
+    if security not in ExecRule.Security.values or ask not in ExecRule.Ask.values:
+        security, ask = rules.security, rules.ask
+    listed = [each.strip() for each in given.get("allow", "").split("\n") if each.strip()][:MOST_ENTRIES]
+    here = str(int(available().level))
+    level = given.get("level", here)
+    if level not in LEVELS:
+        level = here
+    context: dict[str, Any] = {
+        "line": line,
+        "agent": agent,
+        "security": security,
+        "ask": ask,
+        "allow": "\n".join(listed),
+        "level": level,
+        "levels": [(value, words, value == here) for value, words in LEVELS.items()],
+        "securities": ExecRule.Security.choices,
+        "asks": ExecRule.Ask.choices,
+        "agents": list(Agent.objects.order_by("slug").values_list("slug", flat=True)),
+        "rules": rules,
+    }
+    if line.strip():
+        place = _place(request, agent)
+        analysis = async_to_sync(analyse)(line, place)
+        supposed = replace(rules, security=cast("Any", security), ask=cast("Any", ask))
+        context |= _told(try_out(analysis, place, supposed, agent=agent, level=int(level), listed=listed), line)
+    return render(request, "approvals/_verdict.html" if request.htmx else "approvals/try.html", context)
+
+
+def _place(request: ApprovalRequest, slug: str) -> Place:
+    """The reader's own workspace with this agent; a directory that need not exist."""
+    agent = Agent.objects.filter(slug=slug).first() or Agent(slug="main")
+    workspace = place_of(agent, request.user.pk).resolve()
+    return Place(workspace, (workspace,), tuple(Path(each) for each in SEARCH))
+
+
+def _told(trial: Trial, line: str) -> dict[str, Any]:
+    judgement = trial.judgement
+    analysis = judgement.analysis
+    parts = [{"begin": each.begin, "end": each.end, "kind": each.kind, "note": each.note} for each in analysis.parts]
+    return {
+        "verdict": VERDICT[judgement.effect],
+        "effect": judgement.effect,
+        "tone": TONE[judgement.effect],
+        "reasons": [reason_words(each.code, each.words) for each in judgement.reasons],
+        "because": [{"pk": grant.pk, "what": seen(str(grant)), "by": grant.owner} for grant in trial.because],
+        "command": command_html(line, parts),
+        "programs": [{"name": seen(each.name), "realpath": seen(each.realpath)} for each in analysis.executables],
+        "writes": [seen(each) for each in analysis.writes],
+    }

@@ -1,0 +1,21 @@
+"""Django's ASGI handler, which leaves the body of some requests to their views: infra.http_body."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.handlers.asgi import ASGIHandler
+
+from clawsite.infra.request_body import KEY, ComingBody
+
+
+class Handler(ASGIHandler):
+    async def read_body(self, receive: Any) -> Any:
+        return io.BytesIO() if isinstance(receive, ComingBody) else await super().read_body(receive)
+
+    def create_request(self, scope: Mapping[str, Any], body_file: Any) -> Any:
+        request, refusal = super().create_request(scope, body_file)
+        if request is not None and KEY in scope:
+            # As if it had been read: nothing finds a form in it before it has come, the check of the CSRF token neither.
+            request._read_started = True  # type: ignore[attr-defined]  # not in the stubs
+        return request, refusal

@@ -1,0 +1,99 @@
+"""The policy in the reader's language: layers, places, effects, and why a step decided as it did."""
+
+import re
+
+from django.utils.functional import Promise
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from sessions_app.labels.rules import rule_words
+from tools_app.policy.chain import KEY, OWNER_GATE, Step
+from tools_app.policy.rules import AGENT, GLOBAL, GROUP, SANDBOX, SUBAGENT, RuleRow
+
+Words = str | Promise
+
+LAYER_WORDS: dict[str, Words] = {
+    OWNER_GATE: gettext_lazy("Owner"),
+    "profile": gettext_lazy("Tool profile"),
+    "provider_profile": gettext_lazy("Profile, by model"),
+    "global": gettext_lazy("Everybody"),
+    "global_provider": gettext_lazy("Everybody, by model"),
+    "agent": gettext_lazy("Agent"),
+    "agent_provider": gettext_lazy("Agent, by model"),
+    "group": gettext_lazy("Group chat"),
+    "sandbox": gettext_lazy("Sandbox"),
+    "subagent": gettext_lazy("Subagent"),
+}
+EFFECT_WORDS: dict[str, Words] = {
+    "allow": gettext_lazy("kept"),
+    "deny": gettext_lazy("refused"),
+    "none": gettext_lazy("no opinion"),
+}
+FIELD_WORDS: dict[str, Words] = {
+    "profile": gettext_lazy("profile"),
+    "allow": gettext_lazy("allow"),
+    "deny": gettext_lazy("deny"),
+    "also_allow": gettext_lazy("also allow"),
+}
+SHORT: dict[str, Words] = {
+    "no allow entry matches": gettext_lazy("not listed"),
+    "only for the owner": gettext_lazy("owner only"),
+    "allow list ignored, as it names only plugins": gettext_lazy("list ignored"),
+}
+
+
+# Of some runs only, so the table of the policy has no column for it.
+KEY_WORDS = gettext_lazy("Access token")
+
+
+def layer_words(layer: str) -> str:
+    return str(KEY_WORDS if layer == KEY else LAYER_WORDS.get(layer, layer))
+
+
+def place_words(row: RuleRow) -> str:
+    """Where a row applies, as one would say it."""
+    facts = {"agent": row.subject, "model": row.provider, "channel": row.channel, "group": row.group, "sender": row.sender}
+    if row.scope == GLOBAL:
+        return _("everybody with %(model)s") % facts if row.provider else _("everybody")
+    if row.scope == AGENT:
+        return _("agent %(agent)s with %(model)s") % facts if row.provider else _("agent %(agent)s") % facts
+    if row.scope == GROUP and row.group == "*":
+        return (_("%(sender)s in all groups on %(channel)s") if row.sender else _("all groups on %(channel)s")) % facts
+    if row.scope == GROUP:
+        return (_("%(sender)s in group %(group)s on %(channel)s") if row.sender else _("group %(group)s on %(channel)s")) % facts
+    if row.scope == SANDBOX:
+        return _("the sandbox of agent %(agent)s") % facts if row.subject else _("every sandbox")
+    if row.scope == SUBAGENT:
+        return _("subagents")
+    return row.key
+
+
+def short_rule(step: Step) -> str:
+    """What fits into a cell: the entry that decided, or two words."""
+    if step.effect == "none" and "ignored" not in step.rule:
+        return ""
+    last = step.rule.rpartition(": ")[2]
+    if last in SHORT:
+        return str(SHORT[last])
+    named = re.findall(r"`([^`]+)`", last)
+    return named[-1] if named else rule_words(last)
+
+
+def step_words(step: Step) -> str:
+    return rule_words(step.rule)
+
+
+def missing_words(reason: str) -> str:
+    """Why a tool is not offered, as its factory says it."""
+    return capfirst(rule_words(reason))
+
+
+def why_words(refused: Step | None) -> str:
+    """The sentence about a tool."""
+    if refused is None:
+        return _("no layer refuses it")
+    words = step_words(refused)
+    if ": " in refused.rule and refused.layer != "provider_profile":
+        return capfirst(words)  # its source, such as a profile or the sandbox's list, names the layer already
+    return _("%(layer)s: %(rule)s") % {"layer": layer_words(refused.layer), "rule": words}

@@ -1,0 +1,102 @@
+"""Policy tests: what must stay true whatever is edited. Listed with how they stand; made, changed and deleted by operators."""
+
+from collections import Counter
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from agents.models import Agent
+from clawsite.infra.errors import ClawError, Conflict, NotFound
+from clawsite.web.policies.access import PolicyRequest, needs
+from tools_app.admin.policy_test_form import PolicyTestForm
+from tools_app.models import PolicyTest
+from tools_app.policy.expectations import Expectation
+from tools_app.policy_store.policies import current_rules
+from tools_app.policy_store.policy_tests import checked_tests, delete_test, save_test
+from tools_app.policy_store.vocabulary import entry_words
+
+ADD, EDIT, DELETE = "tools_app.add_policytest", "tools_app.change_policytest", "tools_app.delete_policytest"
+
+
+class SuggestingForm(PolicyTestForm):
+    """With the words that the page's lists suggest."""
+
+    class Meta(PolicyTestForm.Meta):
+        widgets = {
+            "tool": forms.TextInput(attrs={"list": "entry-words", "autocomplete": "off", "spellcheck": "false"}),
+            "agent": forms.TextInput(attrs={"list": "agents", "autocomplete": "off", "spellcheck": "false"}),
+        }
+
+
+@needs()
+@require_safe
+def tests(request: PolicyRequest) -> HttpResponse:
+    checked = checked_tests()
+    may = {"add": request.user.has_perm(ADD), "edit": request.user.has_perm(EDIT), "delete": request.user.has_perm(DELETE)}
+    counts = Counter(each.state for each in checked)
+    context = {
+        "checked": checked,
+        "may": may,
+        "now": current_rules().version,
+        "broken": counts["broken"],
+        "idle": counts["idle"],
+        "holding": counts["holds"],
+    }
+    return render(request, "policies/tests.html", context)
+
+
+@needs(ADD)
+@require_http_methods(["GET", "HEAD", "POST"])
+def new_test(request: PolicyRequest) -> HttpResponse:
+    return _form(request, None)
+
+
+@needs(EDIT)
+@require_http_methods(["GET", "HEAD", "POST"])
+def edit_test(request: PolicyRequest, pk: int) -> HttpResponse:
+    return _form(request, get_object_or_404(PolicyTest, pk=pk))
+
+
+@needs(DELETE)
+@require_POST
+def remove_test(request: PolicyRequest, pk: int) -> HttpResponse:
+    seen = request.POST.get("seen", "")[:9]
+    try:
+        delete_test(pk, changed_by=request.user, expected_version=int(seen) if seen.isdecimal() else None)
+    except NotFound as gone:
+        raise Http404 from gone
+    except Conflict as conflict:
+        messages.error(request, conflict.message)
+        return redirect("policy-tests")
+    messages.success(request, _("The test is deleted."))
+    return redirect("policy-tests")
+
+
+def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
+    """The form, and what became of it."""
+    asked = {name: request.GET[name][:200] for name in ("agent", "tool", "expected") if name in request.GET}
+    form = SuggestingForm(request.POST or None, instance=test, initial=asked)
+    if request.method == "POST" and form.is_valid():
+        try:
+            save_test(
+                test.pk if test else None,
+                **{name: form.cleaned_data[name] for name in (*Expectation.WORDS, *Expectation.FLAGS)},
+                changed_by=request.user,
+                expected_version=form.cleaned_data["seen_version"],
+            )
+        except ClawError as refused:
+            form.add_error(None, refused.message)
+        else:
+            messages.success(request, _("The test is saved. No version that breaks it will be published."))
+            return redirect("policy-tests")
+    context = {
+        "form": form,
+        "test": PolicyTest.objects.filter(pk=test.pk).first() if test else None,  # the form has changed the one it was given
+        "entries": entry_words(),
+        "agents": Agent.objects.values_list("slug", flat=True),
+    }
+    return render(request, "policies/test_form.html", context, status=400 if form.errors else 200)

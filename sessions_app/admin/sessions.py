@@ -1,0 +1,271 @@
+"""What happened in conversations, to look at: sessions, their runs, and what tools were asked for.
+
+Operators see verdicts, not words; who may read every session sees both. The bulk actions go through the services.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext, pgettext_lazy
+
+from clawsite.infra.admin.actions import Outlook, confirmed
+from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin, ReadOnlyInline
+from clawsite.infra.admin.display import EMPTY, change_link, link_to, moment, page_link, seconds_between, usd
+from clawsite.infra.models import AuditEntry
+from sessions_app.admin.display import CALL_STATUS, OWNER, RUN, RUN_STATUS, SESSION, decision
+from sessions_app.keys import parse_key
+from sessions_app.models import Attachment, Event, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry
+from sessions_app.runs import lifecycle  # admin_log registers the other tables
+from sessions_app.sessions import marks
+from sessions_app.sessions import service as session_service
+
+if TYPE_CHECKING:
+    from django.contrib.admin import RelatedFieldListFilter as OneOfMany
+else:
+    from unfold.contrib.filters.admin import AutocompleteSelectFilter as OneOfMany
+
+BY_OPERATOR = "operator"  # the reason that a run stopped from here ends with
+
+
+class MemberInline(ReadOnlyInline):
+    model = SessionMember
+    fields = ("user", "role")
+    verbose_name_plural = _("members")
+
+
+def _deletion_outlook(request: HttpRequest, session: Session) -> Outlook:
+    if session.deleted_at:
+        return Outlook(_("is deleted already"), acts=False)
+    if parse_key(session.key).kind == "main":
+        return Outlook(_("is a main conversation, which can only be reset by its owner"), acts=False)
+    return Outlook(_("disappears from %(owner)s’s list; what still runs in it is stopped") % {"owner": session.owner})
+
+
+def _archive_outlook(request: HttpRequest, session: Session) -> Outlook:
+    if session.deleted_at:
+        return Outlook(_("is deleted"), acts=False)
+    return Outlook(_("moves to %(owner)s’s archive, where it can be taken out again") % {"owner": session.owner})
+
+
+@admin.register(Session)
+class SessionAdmin(ReadOnlyAdmin):
+    words = ("title", "label", "origin", "settings")
+    list_display = ["key", OWNER, "title", "agent_link", "channel", "tokens", "cost", "updated_at", "state"]
+    list_filter = ["agent", "channel", ("deleted_at", admin.EmptyFieldListFilter), ("owner", OneOfMany)]
+    list_filter_submit = True
+    search_fields = ["key", "owner__username", "id"]
+    search_help_text = _("Key, owner or id")
+    list_select_related = ["owner"]
+    date_hierarchy = "updated_at"
+    ordering = ["-updated_at"]
+    inlines = [MemberInline]
+    actions = ["archive_sessions", "delete_sessions"]
+    fieldsets = [
+        (None, {"fields": [("owner", "agent_link"), "key", "id", "title", "label", ("channel", "origin")]}),
+        (_("Model"), {"fields": [("model", "thinking_level", "verbose_level"), "settings"]}),
+        (_("Used so far"), {"fields": [("tokens", "cost"), ("entry_count", "cursor")]}),
+        (_("Where it comes from"), {"fields": ["parent", "spawn_depth", "forked_from", "generation", "generation_id"]}),
+        (_("When"), {"fields": [("created_at", "updated_at", "deleted_at")]}),
+    ]
+
+    @admin.display(description=_("state"), ordering="deleted_at")
+    def state(self, session: Session) -> Any:
+        return ("deleted", _("deleted")) if session.deleted_at else ("open", pgettext_lazy("state of a session", "open"))
+
+    state.label = {"deleted": "danger", "open": "success"}  # type: ignore[attr-defined]  # unfold's coloured words
+
+    @admin.display(description=_("agent"), ordering="agent")
+    def agent_link(self, session: Session) -> str:
+        return link_to("agents", "agent", session.agent, session.agent)
+
+    @admin.display(description=_("tokens in / out"), ordering="input_tokens")
+    def tokens(self, session: Session) -> str:
+        return f"{session.input_tokens:,} / {session.output_tokens:,}"
+
+    @admin.display(description=_("cost"), ordering="cost_microusd")
+    def cost(self, session: Session) -> str:
+        return usd(session.cost_microusd)
+
+    def around(self, row: Session) -> Iterable[Around]:
+        own = {"session": str(row.pk)}
+        yield Around(_("Runs"), Run, own)
+        yield Around(_("Tool calls"), ToolCall, own)
+        yield Around(_("Transcript"), TranscriptEntry, own)
+        yield Around(_("Events"), Event, own)
+        yield Around(_("Attachments"), Attachment, own)
+        yield Around(_("Outbox"), Outbox, own)
+        yield Around(_("Subagents"), Session, {"parent": str(row.pk)})
+        yield Around(_("Audit log"), AuditEntry, own)
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("accounts.administer_gateway")
+
+    @confirmed(
+        label=_("Archive sessions"),
+        warning=_("These conversations leave their owners’ lists for the archive. Nothing is stopped."),
+        permission="operate",
+        outlook=_archive_outlook,
+    )
+    def archive_sessions(self, request: HttpRequest, rows: list[Session]) -> str:
+        for session in rows:
+            marks.mark_session(session.owner, session, archived=True)
+            self.log_change(request, session, [{"changed": {"fields": ["archived"]}}])
+        return ngettext("%d session was archived.", "%d sessions were archived.", len(rows)) % len(rows)
+
+    @confirmed(
+        label=_("Delete sessions"),
+        warning=_("These conversations disappear from their owners’ lists. Their rows stay until they are purged."),
+        permission="operate",
+        outlook=_deletion_outlook,
+    )
+    def delete_sessions(self, request: HttpRequest, rows: list[Session]) -> str:
+        for session in rows:
+            # In the owner's name, as the service wants it; the admin's log keeps whose hand it was.
+            session_service.delete_session(session.owner, session)
+            self.log_change(request, session, [{"changed": {"fields": ["deleted_at"]}}])
+        return ngettext("%d session was deleted.", "%d sessions were deleted.", len(rows)) % len(rows)
+
+
+def _stop_outlook(request: HttpRequest, run: Run) -> Outlook:
+    if run.status in Run.ENDED:
+        return Outlook(_("has ended: %(status)s") % {"status": run.get_status_display().lower()}, acts=False)
+    if run.abort_requested_at:
+        return Outlook(_("has been asked to stop and is about to"), acts=False)
+    if run.status == Run.Status.RUNNING:
+        return Outlook(_("is running: its worker is asked to stop, and confirms within seconds"))
+    return Outlook(_("is %(status)s: it ends now and never starts again") % {"status": run.get_status_display().lower()})
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    words = ("prompt", "options", "error")
+    list_display = ["id", "run_id", SESSION, OWNER, RUN_STATUS, "reason", "model", "duration", "cost", "accepted_at"]
+    list_filter = ["status", "lane", "reason", ("owner", OneOfMany)]
+    list_filter_submit = True
+    search_fields = ["run_id", "session__key", "owner__username", "worker"]
+    search_help_text = _("Run id, session key, owner or worker")
+    list_select_related = ["session", "owner"]
+    date_hierarchy = "accepted_at"
+    ordering = ["-id"]
+    actions = ["abort_runs"]
+    fieldsets = [
+        (None, {"fields": [("session", "owner"), ("run_id", "lane"), ("status", "reason"), "error", "prompt", "options"]}),
+        (_("Tool calls"), {"fields": ["calls"]}),
+        (_("Used"), {"fields": [("model", "tokens", "cost"), ("steps", "seq")]}),
+        (_("When"), {"fields": [("accepted_at", "started_at", "ended_at"), ("duration", "running_seconds", "timeout_seconds")]}),
+        (
+            _("Who works on it"),
+            {"fields": [("worker", "rescues", "lease_token"), ("lease_ends", "goes_on", "stop_asked", "abort_reason")]},
+        ),
+        (_("Where it belongs"), {"fields": ["generation", "request_hash"]}),
+    ]
+
+    @admin.display(description=_("duration"))
+    def duration(self, run: Run) -> str:
+        return seconds_between(run.started_at, run.ended_at)
+
+    @admin.display(description=_("tokens in / out"))
+    def tokens(self, run: Run) -> str:
+        return f"{run.input_tokens:,} / {run.output_tokens:,}"
+
+    @admin.display(description=_("cost"), ordering="cost_microusd")
+    def cost(self, run: Run) -> str:
+        return usd(run.cost_microusd)
+
+    @admin.display(description=_("lease until"))
+    def lease_ends(self, run: Run) -> str:
+        return moment(run.lease_until)
+
+    @admin.display(description=_("may go on since"))
+    def goes_on(self, run: Run) -> str:
+        return moment(run.ready_at)
+
+    @admin.display(description=_("asked to stop"))
+    def stop_asked(self, run: Run) -> str:
+        return moment(run.abort_requested_at)
+
+    @admin.display(description=_("in the model’s order"))
+    def calls(self, run: Run) -> str:
+        """The first hundred; all of them are one link away."""
+        found = run.tool_calls.order_by("position")[:100]
+        lines = ((change_link(call, call.name), call.get_status_display(), decision(call)) for call in found)
+        return format_html("<ul>{}</ul>", listed) if (listed := format_html_join("", "<li>{} · {} · {}</li>", lines)) else EMPTY
+
+    def around(self, row: Run) -> Iterator[Around | Page]:
+        yield Page(_("Run page"), "run", row.pk)
+        own = {"run": row.pk}
+        yield Around(_("Tool calls"), ToolCall, own)
+        yield Around(_("Transcript"), TranscriptEntry, own)
+        yield Around(_("Events"), Event, own)
+        yield Around(_("Outbox"), Outbox, own)
+        yield Around(_("Audit log"), AuditEntry, {"session": str(row.session_id), "run": row.pk})
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("accounts.administer_gateway")
+
+    @confirmed(
+        label=_("Stop runs"),
+        warning=_("What these runs have done stays; what they were about to do does not happen."),
+        permission="operate",
+        outlook=_stop_outlook,
+    )
+    def abort_runs(self, request: HttpRequest, rows: list[Run]) -> str:
+        ended = 0
+        for run in rows:
+            # In the name of the session's owner, as the service wants it; reason and log say whose hand it was.
+            asked = lifecycle.request_abort(user=run.session.owner, session=run.session, run_id=run.run_id, reason=BY_OPERATOR)
+            ended += sum(each.ended for each in asked)
+            self.log_change(request, run, [{"changed": {"fields": ["abort_requested_at"]}}])
+        told = ngettext("%d run was asked to stop", "%d runs were asked to stop", len(rows)) % len(rows)
+        return told + ngettext("; %d has ended.", "; %d have ended.", ended) % ended
+
+
+@admin.register(ToolCall)
+class ToolCallAdmin(ReadOnlyAdmin):
+    """Why a call was allowed or refused: the question, every layer's answer and the policy version it was judged by."""
+
+    words = ("arguments", "result")
+    list_display = ["name", CALL_STATUS, "refused_by", "why", "version", SESSION, RUN, "duration", "created_at"]
+    list_filter = ["status", "name", "refused_by", "is_error"]
+    search_fields = ["call_id", "name", "run__run_id", "session__key"]
+    search_help_text = _("Call id, tool, run id or session key")
+    list_select_related = ["run", "session"]
+    date_hierarchy = "created_at"
+    ordering = ["-id"]
+    fieldsets = [
+        (None, {"fields": [("name", "status"), ("session", "run", "run_page"), ("call_id", "position")]}),
+        (_("What was asked and came back"), {"fields": ["arguments", "result", "is_error"]}),
+        (_("Who decided"), {"fields": ["why", ("refused_by", "version"), "query", "verdict"]}),
+        (_("When"), {"fields": [("created_at", "started_at", "ended_at", "duration"), "lease_token"]}),
+    ]
+
+    @admin.display(description=_("decision"))
+    def why(self, call: ToolCall) -> str:
+        return decision(call)
+
+    @admin.display(description=_("policy version"), ordering="policy_version")
+    def version(self, call: ToolCall) -> str:
+        """A link by number: the version's row is a table of the layer above."""
+        if not call.policy_version:
+            return EMPTY
+        address = reverse("admin:tools_app_policyversion_changelist")
+        return format_html('<a class="text-link" href="{}?number={}">{}</a>', address, call.policy_version, call.policy_version)
+
+    @admin.display(description=_("duration"))
+    def duration(self, call: ToolCall) -> str:
+        return seconds_between(call.started_at, call.ended_at)
+
+    @admin.display(description=_("run page"))
+    def run_page(self, call: ToolCall) -> str:
+        return page_link("run", call.run_id, _("open")) or EMPTY
+
+    def around(self, row: ToolCall) -> Iterable[Around | Page]:
+        yield Page(_("Why it was decided so"), "policy-call", row.pk)
+        yield Around(_("Events of its run"), Event, {"run": row.run_id})
+        yield Around(_("Other calls of its run"), ToolCall, {"run": row.run_id})
+        yield Around(_("Transcript of its run"), TranscriptEntry, {"run": row.run_id})

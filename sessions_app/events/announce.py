@@ -1,0 +1,107 @@
+"""From rows to listeners: what was committed is announced on the bus, in the form the hub delivers.
+
+Events are given their numbers by journal.py inside the transaction of the change they report; this module only tells.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+import orjson
+from django.db import transaction
+
+from clawsite.infra import bus
+from sessions_app.events.journal import Told
+from sessions_app.models import Session
+from sessions_app.runs.claim_sql import Claimed
+
+LARGEST_ON_THE_BUS = 64 * 1024  # larger ones travel as (run, seq) and are read from the rows
+
+
+class EventOut(TypedDict):
+    cursor: int
+    run: int | None
+    runId: str | None
+    seq: int | None
+    stream: str
+    ts: int
+    data: dict[str, Any] | None
+
+
+def announce(
+    *, session_id: uuid.UUID, session_key: str, owner_id: int, told: Told, run_pk: int | None = None, run_id: str | None = None
+) -> None:
+    """Publish when the surrounding transaction commits; nothing is told that could still be rolled back."""
+    message = {
+        "k": "events",
+        "session": str(session_id),
+        "owner": owner_id,
+        "key": session_key,
+        "events": [_light(event) for event in events_out(told, run_pk, run_id)],
+    }
+    transaction.on_commit(lambda: bus.publish(message))
+
+
+def announce_run(claimed: Claimed, told: Told) -> None:
+    """The same for a run that a worker holds."""
+    announce(
+        session_id=claimed.session_id,
+        session_key=claimed.session_key,
+        owner_id=claimed.session_owner_id,
+        told=told,
+        run_pk=claimed.pk,
+        run_id=claimed.run_id,
+    )
+
+
+def events_out(told: Told, run_pk: int | None, run_id: str | None) -> list[EventOut]:
+    return [
+        EventOut(
+            cursor=told.first_cursor + i,
+            run=run_pk,
+            runId=run_id,
+            seq=None if told.first_seq is None else told.first_seq + i,
+            stream=event.stream,
+            ts=told.ts,
+            data=event.data,
+        )
+        for i, event in enumerate(told.events)
+    ]
+
+
+def wake(run_pk: int, status: str) -> None:
+    """Hint to the workers that a run became claimable or should stop."""
+    transaction.on_commit(lambda: bus.publish({"k": "run", "run": run_pk, "status": status}))
+
+
+def freezes_changed() -> None:
+    """Hint that something was stopped or may go on: workers and gateways read the rows."""
+    transaction.on_commit(lambda: bus.publish({"k": "freeze"}))
+
+
+def session_changed(session: Session, change: str, *, only: int | None = None) -> None:
+    """Told to everybody who may see it, or to one person only."""
+    message: dict[str, Any] = {
+        "k": "session",
+        "session": str(session.id),
+        "sessionId": str(session.generation_id),
+        "key": session.key,
+        "owner": session.owner_id,
+        "change": change,
+    }
+    if only is not None:
+        message["only"] = only
+    transaction.on_commit(lambda: bus.publish(message))
+
+
+def _light(event: EventOut) -> EventOut:
+    if event["stream"] in ("assistant", "thinking", "toolcall") and "delta" in (event["data"] or {}):
+        return event  # cut to size by the runner: no need to measure each one
+    if len(orjson.dumps(event["data"])) > LARGEST_ON_THE_BUS:
+        return {**event, "data": None}
+    return event
+
+
+def is_last(event: Mapping[str, Any]) -> bool:
+    """Whether this is the last event of a run. One whose data stayed behind for its size may be, so it counts."""
+    return event["stream"] == "lifecycle" and (event["data"] is None or event["data"]["phase"] in ("end", "error"))

@@ -1,0 +1,111 @@
+"""Events and transcript entries on their way into the rows: their values, and one INSERT for many."""
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clawsite.infra import clock, sql
+from clawsite.infra.sql import ENTRY, EVENT, SESSION
+from sessions_app.search_index import index_entries
+
+
+def new_message_id() -> str:
+    """What names one entry of a transcript on the wire: 64 random bits, unique enough within a session."""
+    return uuid.uuid4().hex[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    stream: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    kind: str
+    role: str
+    content: list[dict[str, Any]]
+    text: str
+    message_id: str
+    meta: dict[str, Any] = field(default_factory=dict)
+    keep_through: int | None = None  # of a rewind
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Numbers given to events of one session: the i-th has cursor first_cursor + i and, in a run, first_seq + i."""
+
+    first_cursor: int
+    first_seq: int | None
+    ts: int
+    events: Sequence[NewEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where an entry stands: in its session, and as which step of which run."""
+
+    session_id: uuid.UUID
+    generation: int
+    position: int
+    run_pk: int | None = None
+    step: int | None = None
+    moment: dt.datetime | None = None  # of an entry that is copied; otherwise it is made now
+
+
+def insert_session_event(session_id: uuid.UUID, event: NewEvent, *, entries: Sequence[NewEntry] = (), generation: int = 1) -> Told:
+    """An event of a session that belongs to no run, with the transcript entries it reports."""
+    now = clock.now()
+    cursor, entry_count = sql.row(
+        f"""
+        UPDATE {SESSION} SET cursor = cursor + 1, entry_count = entry_count + %s, updated_at = %s
+        WHERE id = %s RETURNING cursor, entry_count
+        """,
+        [len(entries), sql.moment_value(now), sql.uuid_value(session_id)],
+    )
+    first = entry_count - len(entries) + 1
+    insert_entries([(Placed(session_id, generation, first + i), entry) for i, entry in enumerate(entries)], now)
+    told = Told(cursor, None, clock.to_ms(now), [event])
+    insert_events([(session_id, None, told)])
+    return told
+
+
+def insert_events(batch: Sequence[tuple[uuid.UUID, int | None, Told]]) -> None:
+    values: list[Any] = []
+    for session_id, run_pk, told in batch:
+        for i, event in enumerate(told.events):
+            seq = None if told.first_seq is None else told.first_seq + i
+            values += [
+                sql.uuid_value(session_id),
+                told.first_cursor + i,
+                run_pk,
+                seq,
+                event.stream,
+                sql.json_text(event.data),
+                told.ts,
+            ]
+    if values:
+        rows = ", ".join(["(%s, %s, %s, %s, %s, %s, %s)"] * (len(values) // 7))
+        sql.execute(f"INSERT INTO {EVENT} (session_id, cursor, run_id, seq, stream, data, ts) VALUES {rows}", values)
+
+
+def insert_entries(batch: Sequence[tuple[Placed, NewEntry]], now: dt.datetime) -> None:
+    """Store entries, and the words of messages for the search."""
+    values: list[Any] = []
+    for place, entry in batch:
+        values += [sql.uuid_value(place.session_id), place.generation, place.position, place.run_pk, place.step]
+        values += [entry.kind, entry.role, sql.json_text(entry.content), entry.text, entry.message_id, sql.json_text(entry.meta)]
+        values += [entry.keep_through, sql.moment_value(place.moment or now)]
+    if not values:
+        return
+    rows = ", ".join(["(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"] * len(batch))
+    columns = "session_id, generation, position, run_id, step, kind, role, content, text, message_id, meta, keep_through"
+    texts = {(place.session_id, place.position): entry.text for place, entry in batch if entry.kind == "message" and entry.text}
+    insert = f"INSERT INTO {ENTRY} ({columns}, created_at) VALUES {rows}"
+    if not texts:
+        sql.execute(insert, values)
+        return
+    stored = [(pk, sql.as_uuid(id), at) for pk, id, at in sql.rows(f"{insert} RETURNING id, session_id, position", values)]
+    index_entries([(pk, session_id, texts[session_id, at]) for pk, session_id, at in stored if (session_id, at) in texts])

@@ -1,0 +1,137 @@
+"""How the installation is doing: workers and what they hold, runs that failed or took long, and what models were used for.
+
+Numbers and names only, no words of people; who may see them is the caller's business.
+"""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.db.models import Count, Min, QuerySet, Sum
+from django.db.models.functions import TruncDate
+
+from clawsite.infra import clock, sql
+from sessions_app.models import Run, Worker
+from sessions_app.runs.workers import MISSED_HEARTBEATS
+
+LOOKED_AT = 2_000  # the newest runs: looking for slow and failed ones costs the same however many there are
+NOT_SLOW = 1.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    worker: Worker
+    silent_seconds: float
+    running: int
+    lease_seconds: float | None  # until the first of its leases runs out
+
+    @property
+    def state(self) -> str:
+        if self.silent_seconds > MISSED_HEARTBEATS * settings.HEARTBEAT_SECONDS:
+            return "silent"
+        return "draining" if self.worker.draining else "working" if self.running else "idle"
+
+
+@dataclass(slots=True)
+class Used:
+    """What some runs have used."""
+
+    runs: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_microusd: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def add(self, other: "Used") -> None:
+        self.runs += other.runs
+        self.failed += other.failed
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+        self.cost_microusd += other.cost_microusd
+
+
+@dataclass(slots=True)
+class Usage:
+    """The same by day (every day is there, the oldest first), by agent and by model, the dearest first."""
+
+    days: dict[dt.date, Used]
+    total: Used = field(default_factory=Used)
+    agents: dict[str, Used] = field(default_factory=dict)
+    models: dict[str, Used] = field(default_factory=dict)
+    states: Counter[str] = field(default_factory=Counter)
+
+
+def worker_states() -> list[WorkerState]:
+    """Every worker that is known, the silent ones too, with what it holds."""
+    now = sql.db_now()
+    running = Run.objects.filter(status=Run.Status.RUNNING)
+    held = {row["worker"]: row for row in running.values("worker").annotate(count=Count("id"), until=Min("lease_until"))}
+    states = []
+    for worker in Worker.objects.order_by("started_at"):
+        row = held.get(worker.pk)
+        until = row["until"] - now if row and row["until"] else None
+        states.append(WorkerState(worker, max(0.0, now - worker.heartbeat_at), row["count"] if row else 0, until))
+    return states
+
+
+def failed_runs(limit: int) -> list[Run]:
+    """The newest that failed."""
+    found = Run.objects.filter(pk__gt=_oldest_looked_at(), status=Run.Status.FAILED)
+    return list(found.select_related("session", "owner").order_by("-id")[:limit])
+
+
+def slow_runs(limit: int) -> list[Run]:
+    """Those that worked longest among the newest; waiting for a person or for the lane does not count."""
+    found = Run.objects.filter(pk__gt=_oldest_looked_at(), ended_at__isnull=False, running_seconds__gte=NOT_SLOW)
+    return list(found.select_related("session", "owner").order_by("-running_seconds", "-id")[:limit])
+
+
+def usage(days: int) -> Usage:
+    """Everybody's, of the last days."""
+    today = clock.now().date()
+    return usage_of(Run.objects.all(), today - dt.timedelta(days=days - 1), today)
+
+
+def usage_of(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> Usage:
+    """One query: a row for each day, agent, model and status. The zone says where a day begins."""
+    report = Usage({first + dt.timedelta(days=n): Used() for n in range((last - first).days + 1)})
+    rows = (
+        accepted_within(runs, first, last, zone)
+        .values("session__agent", "model", "status", day=TruncDate("accepted_at", tzinfo=zone))
+        .annotate(runs=Count("id"), input=Sum("input_tokens"), output=Sum("output_tokens"), cost=Sum("cost_microusd"))
+    )
+    for row in rows:
+        failed = row["runs"] if row["status"] == Run.Status.FAILED else 0
+        used = Used(row["runs"], failed, row["input"], row["output"], row["cost"])
+        report.states[row["status"]] += row["runs"]
+        for place in (
+            report.total,
+            report.days.setdefault(row["day"], Used()),
+            report.agents.setdefault(row["session__agent"], Used()),
+            report.models.setdefault(row["model"], Used()),
+        ):
+            place.add(used)
+    report.models.pop("", None)  # runs that never got to one
+    report.agents, report.models = _dearest_first(report.agents.items()), _dearest_first(report.models.items())
+    return report
+
+
+def accepted_within(runs: QuerySet[Run], first: dt.date, last: dt.date, zone: dt.tzinfo = dt.UTC) -> QuerySet[Run]:
+    """Those of these days, both included."""
+    since = dt.datetime.combine(first, dt.time(), zone)
+    return runs.filter(accepted_at__gte=since, accepted_at__lt=dt.datetime.combine(last + dt.timedelta(days=1), dt.time(), zone))
+
+
+def _dearest_first(rows: Iterable[tuple[str, Used]]) -> dict[str, Used]:
+    return dict(sorted(rows, key=lambda row: (-row[1].cost_microusd, -row[1].tokens, row[0])))
+
+
+def _oldest_looked_at() -> int:
+    newest = Run.objects.order_by("-id").values_list("id", flat=True).first() or 0
+    return newest - LOOKED_AT

@@ -1,0 +1,205 @@
+"""Runs as somebody may look at them: lists, a summary with every tool call and its verdict, the events page by page.
+
+A look starts from `for_user()`. Who may see the runs of the installation, but not its conversations, finds every run and
+gets it without the words of people, as in the admin.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from django.db.models import Min
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock, sql
+from clawsite.infra.errors import NotFound
+from sessions_app.models import Event, Run, Session, ToolCall
+from sessions_app.reports.redaction import without_words
+from sessions_app.sessions.selectors import LARGEST_REPLY
+from sessions_app.verdicts import verdict_of
+
+SHOWN_OF_PROMPT = 240  # characters, in a list
+MOST_CALLS = 1_000  # tool calls of one summary; there are fewer turns than that
+VIEW_RUNS = "sessions_app.view_run"
+READ_ALONG = "accounts.view_any_session"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A run, who looks at it, and whether they may read what was said in it."""
+
+    run: Run
+    viewer: int
+    words: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    runs: list[dict[str, Any]]
+    cursor: int | None  # to go on with older ones; None at the end
+
+
+def look_at(user: User, *, pk: int | None = None, run_id: str = "", operating: bool = True) -> Look:
+    """Find a run by its number, or by the key its owner gave it. `operating` is false for a token without that scope."""
+    wanted = {"pk": pk} if pk is not None else {"run_id": run_id}
+    found = Run.objects.filter(**wanted).select_related("session", "owner").order_by("-id")
+    seen = found.for_user(user)
+    if run := seen.filter(owner=user).first() or seen.first():
+        return Look(run, user.pk, words=True)
+    if operating and user.has_perm(VIEW_RUNS) and (run := found.first()):
+        return Look(run, user.pk, words=user.has_perm(READ_ALONG))
+    raise NotFound(f"there is no run {run_id or pk!r}")
+
+
+def list_runs(
+    user: User, *, session: Session | None = None, status: str = "", limit: int = 50, before: int | None = None
+) -> RunPage:
+    """Newest first: those that somebody started, or all of a session that they may see."""
+    found = Run.objects.for_user(user).filter(session=session) if session else Run.objects.for_user(user).filter(owner=user)
+    if status:
+        found = found.filter(status__in=Run.UNFINISHED if status == "unfinished" else [status])
+    if before is not None:
+        found = found.filter(pk__lt=before)
+    page = list(found.select_related("session", "owner").order_by("-id")[: limit + 1])
+    rows = [run_row(Look(run, user.pk, words=True), shortened=True) for run in page[:limit]]
+    return RunPage(rows, page[limit - 1].pk if len(page) > limit else None)
+
+
+def run_row(look: Look, *, shortened: bool = False) -> dict[str, Any]:
+    """A run as the wire tells it. Empty ones stand for what the one who looks may not read."""
+    run = look.run
+    end = run.ended_at
+    prompt = run.prompt[:SHOWN_OF_PROMPT] if shortened else run.prompt
+    return {
+        "id": run.pk,
+        "runId": run.run_id,
+        "sessionKey": run.session.key_for(look.viewer),
+        "sessionId": str(run.session.generation_id),
+        "agentId": run.session.agent,
+        "title": (run.session.label or run.session.title or None) if look.words else None,
+        "owner": run.owner.username,
+        "lane": run.lane,
+        "status": run.status,
+        "reason": run.reason or None,
+        "error": (run.error or None) if look.words else None,
+        "prompt": prompt if look.words else "",
+        "words": look.words,
+        "model": run.model or None,
+        "usage": {"input": run.input_tokens, "output": run.output_tokens, "costUsd": run.cost_microusd / 1e6},
+        "acceptedAt": clock.to_ms(run.accepted_at),
+        "startedAt": clock.to_ms(run.started_at) if run.started_at else None,
+        "endedAt": clock.to_ms(end) if end else None,
+        "durationMs": clock.to_ms(end) - clock.to_ms(run.started_at or run.accepted_at) if end else None,
+        "rescues": run.rescues,
+        "seq": run.seq,
+        "traceparent": run.options.get("traceparent"),
+    }
+
+
+def summary(look: Look) -> dict[str, Any]:
+    """A run with its timings, its retries and its tool calls."""
+    run = look.run
+    phases = Event.objects.filter(run=run, stream="lifecycle").order_by("seq").values_list("ts", "data")
+    retries = [
+        {"at": ts, "kind": str(data.get("kind", "")), "attempt": data.get("attempt"), "delayMs": data.get("delayMs")}
+        for ts, data in phases
+        if data.get("phase") == "retry"
+    ]
+    calls = [_call(call, look.words) for call in ToolCall.objects.filter(run=run).order_by("position")[:MOST_CALLS]]
+    return {
+        "run": run_row(look),
+        "timings": _timings(run, [(ts, data["phase"]) for ts, data in phases], calls),
+        "attempts": 1 + run.rescues + len(retries),
+        "retries": retries,
+        "toolCalls": calls,
+    }
+
+
+def _timings(run: Run, phases: list[tuple[int, str]], calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """Milliseconds that it was queued, parked, in tools, and with the model: the rest. Tools side by side count once."""
+    accepted = clock.to_ms(run.accepted_at)
+    started = clock.to_ms(run.started_at) if run.started_at else None
+    end = clock.to_ms(run.ended_at) if run.ended_at else clock.now_ms()
+    parked, since = 0, None
+    for ts, phase in phases:
+        if phase == "waiting":
+            since = ts
+        elif since is not None:
+            parked, since = parked + ts - since, None
+    parked += end - since if since is not None else 0
+    tools = _covered([(call["startedAt"], call["endedAt"] or end) for call in calls if call["startedAt"]])
+    first = Event.objects.filter(run=run, stream__in=["assistant", "thinking"]).aggregate(ts=Min("ts"))["ts"]
+    return {
+        "queuedMs": max(0, (started or end) - accepted),
+        "waitingMs": parked,
+        "toolsMs": tools,
+        "modelMs": max(0, end - started - parked - tools) if started else 0,
+        "firstWordMs": first - accepted if first else None,
+        "totalMs": max(0, end - accepted),
+    }
+
+
+def _covered(spans: list[tuple[int, int]]) -> int:
+    """How much time lies in at least one of the spans."""
+    total, reached = 0, 0
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _call(call: ToolCall, words: bool) -> dict[str, Any]:
+    facts = {"name": call.name, "status": call.status, "refused_by": call.refused_by, "verdict": call.verdict}
+    started = clock.to_ms(call.started_at) if call.started_at else None
+    ended = clock.to_ms(call.ended_at) if call.ended_at else None
+    return {
+        "callId": call.call_id,
+        "name": call.name,
+        "status": call.status,
+        "isError": call.is_error,
+        "arguments": call.arguments if words else None,
+        "verdict": verdict_of(facts),
+        "trace": call.verdict.get("trace", {}).get(call.name, []),
+        "policyVersion": call.policy_version,
+        "startedAt": started,
+        "endedAt": ended,
+        "durationMs": ended - started if started and ended else None,
+    }
+
+
+def events_of(look: Look, *, after: int = 0, limit: int = 500) -> tuple[list[dict[str, Any]], bool]:
+    """Events with a higher number, in order, as many as fit one reply; and whether there are more."""
+    found: list[dict[str, Any]] = []
+    room = LARGEST_REPLY
+    for event, size in _read(look, after, limit + 1):
+        room -= size
+        if len(found) == limit or (room < 0 and found):
+            return found, True
+        found.append(event)
+    return found, False
+
+
+def all_events(look: Look) -> Iterator[dict[str, Any]]:
+    """Every event that is kept, for an export."""
+    after = 0
+    while page := list(_read(look, after, 1_000)):
+        yield from (event for event, _size in page)
+        after = page[-1][0]["seq"]
+
+
+def events_are_kept(run: Run) -> bool:
+    """Whether the log still has what the run told: old events are deleted."""
+    return run.seq == 0 or Event.objects.filter(run=run).exists()
+
+
+def _read(look: Look, after: int, limit: int) -> Iterator[tuple[dict[str, Any], int]]:
+    rows = sql.rows(
+        f"SELECT seq, cursor, stream, ts, data FROM {sql.EVENT} WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s",
+        [look.run.pk, after, limit],
+    )
+    for seq, cursor, stream, ts, text in rows:
+        data = orjson.loads(text)
+        shown = data if look.words else without_words(data)
+        size = len(text if text.isascii() else text.encode()) + 200
+        yield {"seq": seq, "cursor": cursor, "stream": stream, "ts": ts, "data": shown}, size

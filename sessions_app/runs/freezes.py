@@ -1,0 +1,168 @@
+"""Stopping everything, one agent or one run, and letting it go on again. A row says so, until it is lifted with a reason.
+
+While it is in force no worker claims what it covers (lease_sql), no call of a tool begins (`hold_starts`), and whoever works on
+such a run parks it (agents.worker). Messages are accepted and approvals answered as always; what they set going waits.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock, sql
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit.actor import Actor
+from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
+from sessions_app.events import announce
+from sessions_app.models import Freeze, Run, Session
+
+log = logging.getLogger(__name__)
+
+PERMISSION = "accounts.administer_gateway"
+LONGEST_REASON = 500
+LONGEST_SUBJECT = 64
+LONGEST_RUN = 18  # digits that every database takes for a key
+_STARTS = 0x0C1A_57A7  # any number: shared by whoever starts a tool, held alone by whoever stops
+
+
+class Frozen(Exception):
+    """People have stopped this run: it must not act."""
+
+
+@transaction.atomic
+def freeze(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> tuple[Freeze, bool]:
+    """Stop what is named; -> the stop in force, and whether it is new. Without an account it is the host's owner, by that name.
+
+    It must have a transaction of its own: while it waits for tools that are just being started, it must hold nothing else.
+    """
+    who = _who(by, by_name)
+    scope, subject = _checked(scope, subject)
+    reason = _reason(reason)
+    sql.lock_number(_STARTS)
+    if known := Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).first():
+        return known, False
+    made = Freeze.objects.create(scope=scope, subject=subject, reason=reason, by=by, by_name=who, at=clock.now())
+    announce.freezes_changed()
+    _note("panic.stopped", made)
+    return made, True
+
+
+@transaction.atomic
+def lift(scope: str, subject: str = "", *, reason: str, by: User | None, by_name: str = "") -> Freeze:
+    """Let it go on. Runs that waited for this are ready already, so this row is all that kept them."""
+    who, reason = _who(by, by_name), _reason(reason)
+    stamp = {"lifted_at": clock.now(), "lifted_by": by, "lifted_by_name": who, "lifted_reason": reason}
+    found = Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).order_by("pk").first()
+    if found is None or not Freeze.objects.filter(pk=found.pk, lifted_at__isnull=True).update(**stamp):
+        raise NotFound(_("this is not stopped"))
+    found.refresh_from_db()
+    announce.freezes_changed()
+    _note("panic.resumed", found)
+    return found
+
+
+@transaction.atomic
+def lift_ended() -> int:
+    """A stop of a single run is over when the run is: somebody aborted it, or it ended before its worker heard."""
+    lifted = 0
+    for stop in Freeze.objects.filter(scope=Freeze.Scope.RUN, lifted_at__isnull=True):
+        if not Run.objects.filter(pk=int(stop.subject), status__in=Run.UNFINISHED).exists():
+            lift(stop.scope, stop.subject, reason="the run has ended", by=None, by_name="Clawsite")
+            lifted += 1
+    return lifted
+
+
+def active() -> list[Freeze]:
+    """What is stopped now, the widest first."""
+    return sorted(Freeze.objects.filter(lifted_at__isnull=True), key=lambda each: (Freeze.Scope.values.index(each.scope), each.at))
+
+
+def freeze_on(agent: str, run_pk: int) -> Freeze | None:
+    """What keeps a run from going on; of several the widest."""
+    return next((each for each in active() if each.covers(agent, run_pk)), None)
+
+
+def is_frozen(agent: str, run_pk: int) -> bool:
+    return freeze_on(agent, run_pk) is not None
+
+
+def hold_starts(agent: str, run_pk: int) -> None:
+    """In the transaction that marks a call as started: Frozen, or no stop is committed before that start is."""
+    # PostgreSQL would let a stop commit between our look and our commit. SQLite has one writer at a time.
+    sql.lock_number(_STARTS, shared=True)
+    if found := freeze_on(agent, run_pk):
+        raise Frozen(found.words)
+
+
+def still_working(stops: Iterable[Freeze], *, gone: Iterable[str] = ()) -> int:
+    """Runs that a worker has and that should not go on: each is given up within a second or two. `gone` are dead workers."""
+    working = Run.objects.filter(status=Run.Status.RUNNING).exclude(worker__in=gone).values_list("session__agent", "pk")
+    return sum(any(stop.covers(agent, pk) for stop in stops) for agent, pk in working)
+
+
+def of_session(session: Session, stops: Iterable[Freeze]) -> list[Freeze]:
+    """Those that keep a session from going on."""
+    unfinished = Run.objects.filter(session=session, status__in=Run.UNFINISHED).values_list("pk", flat=True)
+    keys = {str(pk) for pk in unfinished}
+    return [stop for stop in stops if (stop.subject in keys if stop.scope == Freeze.Scope.RUN else stop.covers(session.agent, 0))]
+
+
+def visible_to(user: User) -> list[Freeze]:
+    """All for those who may lift them; to others not the single runs of people whose sessions they do not see."""
+    stops = active()
+    keys = [int(stop.subject) for stop in stops if stop.scope == Freeze.Scope.RUN]
+    if not keys or user.has_perm(PERMISSION):
+        return stops
+    seen = {str(pk) for pk in Run.objects.for_user(user).filter(pk__in=keys).values_list("pk", flat=True)}
+    return [stop for stop in stops if stop.scope != Freeze.Scope.RUN or stop.subject in seen]
+
+
+def may_stop(user: User) -> bool:
+    """People who administer the gateway; never a program's account."""
+    return user.is_active and not user.is_service and user.has_perm(PERMISSION)
+
+
+def _who(by: User | None, by_name: str) -> str:
+    if by is not None and not may_stop(by):
+        raise Forbidden(_("only people who administer the gateway may stop or resume"))
+    who = by.get_full_name() if by is not None else by_name
+    if not who:
+        raise InvalidRequest(_("it has to be said who does this"))
+    return who[:150]
+
+
+def _reason(reason: str) -> str:
+    reason = " ".join(reason.split())
+    if not reason:
+        raise InvalidRequest(_("say why: people who wait will read it"))
+    return reason[:LONGEST_REASON]
+
+
+def _checked(scope: str, subject: str) -> tuple[str, str]:
+    if scope not in Freeze.Scope.values:
+        raise InvalidRequest(_("one can stop: %(scopes)s") % {"scopes": ", ".join(Freeze.Scope.values)})
+    if scope == Freeze.Scope.ALL:
+        return scope, ""
+    if not subject or len(subject) > LONGEST_SUBJECT:
+        raise InvalidRequest(_("say which agent or run is to be stopped"))
+    if scope == Freeze.Scope.RUN:
+        is_number = subject.isascii() and subject.isdecimal() and len(subject) <= LONGEST_RUN
+        run = Run.objects.filter(pk=int(subject)).first() if is_number else None
+        if run is None:
+            raise NotFound(_("there is no such run"))
+        if run.status in Run.ENDED:
+            raise InvalidRequest(_("this run has ended already"))
+        return scope, str(run.pk)
+    return scope, subject
+
+
+def _note(action: str, stop: Freeze) -> None:
+    """Where a stop and its end are written down, in their own transaction."""
+    lifted = action == "panic.resumed"
+    by, name = (stop.lifted_by, stop.lifted_by_name) if lifted else (stop.by, stop.by_name)
+    actor = acting.account(by) if by else Actor("person", "", name)  # whoever sits at the command line
+    audit_log.record(action, actor=actor, subject=(stop.scope, stop.subject), reason=stop.lifted_reason if lifted else stop.reason)
+    log.info("%s: %s, by %s", action, stop, name)

@@ -1,0 +1,28 @@
+"""How a person's own tool call ended: read from the rows of its run, once that has ended."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.models import Run, ToolCall
+from sessions_app.sessions.selectors import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`result` is what the tool gave, {"content": […], "details": {…}}; of a failure `code` and `words` say what went wrong."""
+
+    result: dict[str, Any]
+    code: str = ""
+    words: str = ""
+    layer: str = ""  # that refused it
+
+
+def outcome_of(state: RunState) -> Outcome:
+    call = ToolCall.objects.filter(run=state.pk).order_by("position").first()
+    if call is None or call.result is None:
+        words = state.error or f"the call did not come to an end: {state.reason or state.status}"
+        return Outcome({}, "aborted" if state.status == Run.Status.ABORTED else state.reason or "failed", words)
+    if not call.is_error:
+        return Outcome(call.result)
+    words = "\n".join(block["text"] for block in call.result["content"] if block["type"] == "text")
+    return Outcome(call.result, call.result["details"].get("code", "tool_error"), words, call.refused_by)

@@ -1,0 +1,53 @@
+"""What a connector has to deliver: written with the end of the run or by a tool call, taken by one deliverer, marked once."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q
+
+from clawsite.infra import clock, sql
+from sessions_app.keys import OPENAI
+from sessions_app.models import Outbox
+
+MOST_ATTEMPTS = 5
+# Chats whose listeners read the event stream itself: there is nothing left to deliver.
+LIVE_CHANNELS = {"", "webchat", OPENAI}
+
+
+def enqueue(*, run_pk: int, session_id: UUID, channel: str, payloads: Sequence[dict[str, Any]], call_id: str = "") -> None:
+    """Store the parts of a reply, or of what a tool call says meanwhile; a part that is already there is not stored again."""
+    if channel in LIVE_CHANNELS:
+        return
+    told = {"run_id": run_pk, "call_id": call_id, "session_id": session_id, "channel": channel, "created_at": clock.now()}
+    rows = [Outbox(part=part, payload=payload, **told) for part, payload in enumerate(payloads)]
+    Outbox.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+@transaction.atomic
+def take(channel: str, *, most: int = 20, lease_seconds: float = 60) -> list[Outbox]:
+    """Lease undelivered replies of a channel, oldest first; a deliverer that dies loses its lease."""
+    now = sql.db_now()
+    due = Outbox.objects.select_for_update().filter(
+        Q(lease_until__isnull=True) | Q(lease_until__lt=now), channel=channel, status=Outbox.Status.PENDING
+    )
+    ids = list(due.order_by("id").values_list("pk", flat=True)[:most])
+    Outbox.objects.filter(pk__in=ids).update(
+        lease_until=now + lease_seconds, lease_token=F("lease_token") + 1, attempts=F("attempts") + 1
+    )
+    return list(Outbox.objects.filter(pk__in=ids).order_by("id"))
+
+
+@transaction.atomic
+def delivered(row: Outbox) -> bool:
+    """Mark as delivered, once: False when another deliverer has it by now."""
+    held = Outbox.objects.filter(pk=row.pk, lease_token=row.lease_token, status=Outbox.Status.PENDING)
+    return bool(held.update(status=Outbox.Status.DELIVERED, delivered_at=clock.now(), lease_until=None))
+
+
+@transaction.atomic
+def failed(row: Outbox, error: str) -> None:
+    """Give it back for another attempt, or give up after the fifth."""
+    status = Outbox.Status.FAILED if row.attempts >= MOST_ATTEMPTS else Outbox.Status.PENDING
+    Outbox.objects.filter(pk=row.pk, lease_token=row.lease_token).update(status=status, error=error, lease_until=None)

@@ -1,0 +1,75 @@
+"""System events: what a session's next run is told before its prompt. They wait as rows, and are told exactly once.
+
+The claim that starts a run deletes the rows and writes their words into the transcript in one transaction (lease_sql), so a
+worker that dies neither loses nor repeats one.
+
+What came by a webhook are strangers' words. They are told only in runs that carry this webhook's limits (`HOOK` in the options),
+and such a run is told nothing else: an ordinary run, which has all of its owner's tools, leaves them where they are.
+"""
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Literal
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Left
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock, sql
+from clawsite.infra.errors import InvalidRequest, NotFound
+from sessions_app.models import Run, Session, SystemEvent
+from sessions_app.origin import HOOK
+from sessions_app.runs import client_tools
+from sessions_app.transcript.prompt_content import COMPACT
+
+MOST = 20  # for one session, and for each webhook there; the oldest make room
+LONGEST = 40_000  # characters of one. Never cut here: what marks a stranger's words would be lost with their end
+
+TOLD_NOTHING = ("invoke", COMPACT, client_tools.RESULTS)  # options of runs that no model reads, or that begin without words
+
+Outcome = Literal["queued", "coalesced"]
+
+
+@transaction.atomic
+def enqueue(session_id: UUID, text: str, *, source: str, hook: str = "") -> Outcome:
+    """Let the next run of the session know, or the next one for this webhook. The same words twice in a row are one event."""
+    if not text.strip() or len(text) > LONGEST:
+        raise InvalidRequest(f"what has happened is told in 1 to {LONGEST} characters")
+    sql.lock_sessions([sql.uuid_value(session_id)])  # before any run is claimed or accepted there, as everywhere
+    if not Session.objects.filter(pk=session_id, deleted_at__isnull=True).exists():
+        raise NotFound("the session was deleted meanwhile")
+    waiting = SystemEvent.objects.filter(session_id=session_id, hook=hook).order_by("pk")
+    last = waiting.last()
+    if last is not None and last.text == text:
+        return "coalesced"
+    SystemEvent.objects.create(session_id=session_id, text=text, source=source[:80], hook=hook, created_at=clock.now())
+    kept = list(waiting.values_list("pk", flat=True))[-MOST:]
+    waiting.filter(pk__lt=kept[0]).delete()
+    return "queued"
+
+
+def will_be_told(session: Session, hook: str = "") -> bool:
+    """Whether a run waits to start that is told what is enqueued for this webhook, or for nobody in particular."""
+    runs = Run.objects.filter(session=session, status=Run.Status.ACCEPTED).exclude(options__has_any_keys=list(TOLD_NOTHING))
+    return (runs.filter(**{f"options__{HOOK}": hook}) if hook else runs.exclude(options__has_key=HOOK)).exists()
+
+
+def left_waiting(most: int) -> list[tuple[UUID, str]]:
+    """Sessions and webhooks whose words wait for the next run there, where one has ended since and none is under way."""
+    ended_since = Run.objects.filter(session=OuterRef("session"), ended_at__gt=OuterRef("created_at"), started_at__isnull=False)
+    busy = Run.objects.filter(session=OuterRef("session"), status__in=Run.UNFINISHED)
+    rows = SystemEvent.objects.exclude(hook="").filter(Exists(ended_since), ~Exists(busy), session__deleted_at__isnull=True)
+    return list(rows.values_list("session_id", "hook").distinct()[:most])
+
+
+def waiting_for(user: User, *, most: int, characters: int) -> list[str]:
+    """The beginnings of what waits in somebody's own sessions, oldest first."""
+    rows = SystemEvent.objects.filter(session__owner=user, session__deleted_at__isnull=True).order_by("pk")
+    return list(rows.values_list(Left("text", characters), flat=True)[:most])
+
+
+def told(events: Iterable[tuple[str, dt.datetime]]) -> str:
+    """The words for the model, one event after the other."""
+    return "\n".join(f"System: [{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC] {text}" for text, moment in events)

@@ -1,0 +1,66 @@
+"""What the audit log is told about tool calls: every verdict with its layer and policy version, and how each call ended.
+
+Not what was asked for nor what came back: that is in the call's own row, for those who may read the session.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from clawsite.accounts.models import User
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit.actor import Actor
+from sessions_app.models import ToolCall
+from sessions_app.runs.claim_sql import Claimed
+from sessions_app.verdicts import allowing
+
+VERDICTS = {ToolCall.Status.ALLOWED: "call.allowed", ToolCall.Status.REFUSED: "call.refused"}
+
+
+class Judged(Protocol):
+    """What is asked of a decision (tool_calls.py, which imports this module)."""
+
+    @property
+    def call_id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def status(self) -> ToolCall.Status: ...
+    @property
+    def refused_by(self) -> str: ...
+    @property
+    def verdict(self) -> dict[str, Any]: ...
+    @property
+    def policy_version(self) -> int: ...
+
+
+def decided(claimed: Claimed, decisions: Sequence[Judged]) -> None:
+    """All verdicts of a turn, with one statement. A call that waits for people has none yet."""
+    judged = [each for each in decisions if each.status in VERDICTS]
+    if not judged:
+        return
+    actor = _actor(claimed)
+    audit_log.record_all([_entry(claimed, VERDICTS[each.status], actor, each.call_id, each.name, _reason(each)) for each in judged])
+
+
+def ended(claimed: Claimed, call_id: str, name: str, status: ToolCall.Status) -> None:
+    audit_log.record_all([_entry(claimed, "call.ended", _actor(claimed), call_id, name, {"outcome": str(status)})])
+
+
+def _reason(decision: Judged) -> dict[str, Any]:
+    step = None if decision.refused_by else allowing(decision.verdict, decision.name)
+    layer = decision.refused_by or (step["layer"] if step else "")
+    return {**({"layer": layer} if layer else {}), "policy": decision.policy_version}
+
+
+def _entry(claimed: Claimed, action: str, actor: Actor, call_id: str, name: str, details: dict[str, Any]) -> audit_log.Entry:
+    details = {"call": call_id, "for": claimed.owner_id, **details}
+    return audit_log.Entry(action, actor, ("tool", name), claimed.session_id, claimed.pk, details)
+
+
+def _actor(claimed: Claimed) -> Actor:
+    """The agent; or the person, for a call that no model was asked about."""
+    if "invoke" not in claimed.options:
+        return acting.agent(claimed.agent)
+    person = User.objects.filter(pk=claimed.owner_id).first()
+    return acting.account(person) if person else Actor("person", str(claimed.owner_id))

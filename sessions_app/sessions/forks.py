@@ -1,0 +1,92 @@
+"""Copies of a conversation: what is visible of it, up to a message, as a session of one's own."""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from sessions_app.events import announce as events
+from sessions_app.events import journal
+from sessions_app.events.journal import NewEntry, NewEvent, Placed
+from sessions_app.models import Session, SessionMark
+from sessions_app.sessions import attachments
+from sessions_app.sessions.jsonl import NOT_META
+from sessions_app.transcript.history import END, rows_through
+from sessions_app.transcript.message_details import CallFacts, Row, message_of, read_facts
+from sessions_app.transcript.prompt_content import attachment_ids
+from sessions_app.transcript.rewinds import place_of
+
+PAGE = 200
+COPIED = ("agent", "channel", "title", "model", "thinking_level", "verbose_level", "settings")
+
+
+@transaction.atomic
+def fork_session(
+    user: User, session: Session, message_id: str | None = None, *, key: str = "", origin: dict[str, Any] | None = None
+) -> Session:
+    """A new session with the visible entries through that message, or all of them. Who may see a session may fork it.
+
+    The copies belong to no run. What was known from their runs and tool calls is written into them. Without a key it gets one of
+    its own; of a key that another process was first with, that session is returned.
+    """
+    end = place_of(session, message_id).position if message_id else END
+    key = key or f"agent:{session.agent}:{uuid.uuid4().hex[:12]}"
+    copied = {name: getattr(session, name) for name in COPIED}
+    made = Session(owner=user, key=key, forked_from=session, origin=origin or {}, **copied)
+    made.channel = "webchat"
+    try:
+        with transaction.atomic():
+            made.save(force_insert=True)
+    except IntegrityError:
+        return Session.objects.get(owner=user, key=key, deleted_at__isnull=True)
+    count = 0
+    for page in _pages(session, end):
+        calls = read_facts(page)
+        files = attachments.copies(user, made, [one for row in page for one in attachment_ids(row.content)])
+        batch = [
+            (Placed(made.pk, 1, count + number, moment=row.moment), _copy(row, calls, files)) for number, row in enumerate(page, 1)
+        ]
+        journal.insert_entries(batch, clock.now())
+        count += len(page)
+    made.entry_count = count
+    made.save(update_fields=["entry_count"])
+    SessionMark.objects.create(session=made, user=user, read_position=count)
+    told = journal.insert_session_event(made.pk, NewEvent("session", {"change": "forked", "forkedFrom": str(session.pk)}))
+    events.announce(session_id=made.pk, session_key=made.key, owner_id=user.pk, told=told)
+    events.session_changed(made, "created")
+    made.refresh_from_db()
+    return made
+
+
+def _pages(session: Session, end: int) -> Iterator[Sequence[Row]]:
+    """Up to the message; the results of tools it asked for come with it, since a call without its result says little."""
+    last, asked = 0, set[str]()
+    while rows := rows_through(session, after=last, limit=PAGE):
+        taken = []
+        for row in rows:
+            if row.position > end and not (row.kind == "tool_result" and row.meta.get("toolCallId") in asked):
+                break
+            if row.kind == "message":
+                asked = {block["id"] for block in row.content if block.get("type") == "toolCall"}
+            taken.append(row)
+        if taken:
+            yield taken
+        if len(taken) < len(rows) or len(rows) < PAGE:
+            return
+        last = rows[-1].position
+
+
+def _copy(row: Row, calls: CallFacts, files: dict[str, str]) -> NewEntry:
+    facts: dict[str, Any] = message_of(replace(row, run_id=None), calls) if row.kind in ("message", "tool_result") else row.meta
+    meta = {name: value for name, value in facts.items() if name not in NOT_META and name != "position"}
+    content = [
+        {**block, "attachmentId": files[block["attachmentId"]]} if block.get("attachmentId") in files else block
+        for block in row.content
+    ]
+    if "imageIds" in meta:
+        meta["imageIds"] = attachment_ids(content)
+    return NewEntry(row.kind, row.role, content, row.text, row.message_id, meta)

@@ -1,0 +1,170 @@
+"""Pins, archive and unread: what one person notes on sessions they may see, and what a list shows because of it."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Greatest
+from typing_extensions import TypedDict
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock, sql
+from sessions_app.events import announce
+from sessions_app.models import Run, Session, SessionMark, SessionMember
+from sessions_app.models.session import SessionQuerySet
+from sessions_app.transcript.rewinds import visible
+
+MARK = "sessions_app_sessionmark"
+MEMBER = "sessions_app_sessionmember"
+
+
+class Facts(TypedDict):
+    """What a row of the list says to one person, besides the session itself."""
+
+    pinned: bool
+    archived: bool
+    unread: bool
+    status: str | None  # running, waiting or queued
+    waitingFor: str | None
+
+
+@transaction.atomic
+def mark_session(user: User, session: Session, *, pinned: bool | None = None, archived: bool | None = None) -> None:
+    """Pin or archive for oneself, or take it back. What is so already keeps its moment."""
+    mark, _ = SessionMark.objects.get_or_create(user=user, session=session)
+    changed = []
+    for field, wanted in (("pinned_at", pinned), ("archived_at", archived)):
+        if wanted is not None and wanted != (getattr(mark, field) is not None):
+            setattr(mark, field, clock.now() if wanted else None)
+            changed.append(field)
+    if changed:
+        mark.save(update_fields=changed)
+        announce.session_changed(session, "patched", only=user.pk)
+
+
+@transaction.atomic
+def mark_read(user: User, session: Session) -> bool:
+    """Everything up to now has been seen; -> whether anything was new."""
+    end = Session.objects.values_list("entry_count", flat=True).get(pk=session.pk)
+    mark, made = SessionMark.objects.get_or_create(user=user, session=session, defaults={"read_position": end})
+    if not made:
+        behind = SessionMark.objects.filter(pk=mark.pk, read_position__lt=end)
+        made = bool(behind.update(read_position=Greatest(F("read_position"), end)))
+    if made:
+        announce.session_changed(session, "patched", only=user.pk)
+    return made
+
+
+def is_member(user: User) -> bool:
+    """Whether somebody shares a session with them."""
+    return bool(sql.rows(f"SELECT 1 FROM {MEMBER} WHERE user_id = %s LIMIT 1", [user.pk]))
+
+
+def page_of(
+    user: User, found: SessionQuerySet, in_order: SessionQuerySet, *, archived: bool, limit: int, offset: int
+) -> tuple[list[Session], int]:
+    """Of the sessions found those archived or the others: the last pinned first, then in their order; and how many there are.
+
+    Pinned ones are read apart, so that the others can come in the order of an index.
+    """
+    put_away = SessionMark.objects.filter(user=user, archived_at__isnull=False).values("session")
+    pins = sql.rows(
+        f"SELECT session_id, archived_at IS NOT NULL FROM {MARK} WHERE user_id = %s AND pinned_at IS NOT NULL "
+        "ORDER BY pinned_at DESC, session_id",
+        [user.pk],
+    )
+    pinned_ids = [sql.as_uuid(pk) for pk, is_away in pins if bool(is_away) == archived]
+    pinned = found.in_bulk(pinned_ids) if pinned_ids else {}
+    first = [pinned[pk] for pk in pinned_ids if pk in pinned]
+    page = first[offset : offset + limit]
+    has_away = bool(sql.rows(f"SELECT 1 FROM {MARK} WHERE user_id = %s AND archived_at IS NOT NULL LIMIT 1", [user.pk]))
+    rest = in_order
+    if archived or has_away:
+        rest = rest.filter(pk__in=put_away) if archived else rest.exclude(pk__in=put_away)
+    if pinned_ids:
+        rest = rest.exclude(pk__in=pinned_ids)
+    if len(page) < limit:
+        start = max(0, offset - len(first))
+        page += rest[start : start + limit - len(page)]
+    # Counted as all less some: all are counted in an index, and those put away are few.
+    away = found.filter(pk__in=put_away).count() if has_away else 0
+    return page, away if archived else in_order.order_by().count() - away
+
+
+def facts(user: User, sessions: Sequence[Session]) -> dict[UUID, Facts]:
+    """For each session what the user's row of it says."""
+    if not sessions:
+        return {}
+    ids = [session.pk for session in sessions]
+    noted = _noted(user, ids)
+    going = _unfinished(ids)
+    unread = _unread(user, sessions, noted)
+    told: dict[UUID, Facts] = {}
+    for pk in ids:
+        mark = noted.get(pk, _NOTHING)
+        status, reason = going.get(pk, (None, None))
+        told[pk] = Facts(pinned=mark.pinned, archived=mark.archived, unread=pk in unread, status=status, waitingFor=reason)
+    return told
+
+
+class _Noted(NamedTuple):
+    pinned: bool
+    archived: bool
+    read_position: int
+
+
+_NOTHING = _Noted(False, False, 0)
+
+
+def _noted(user: User, ids: Sequence[UUID]) -> dict[UUID, _Noted]:
+    rows = sql.rows(
+        f"SELECT session_id, pinned_at IS NOT NULL, archived_at IS NOT NULL, read_position FROM {MARK} "
+        f"WHERE user_id = %s AND session_id IN ({sql.marks(ids)})",
+        [user.pk, *(sql.uuid_value(pk) for pk in ids)],
+    )
+    return {sql.as_uuid(pk): _Noted(bool(pinned), bool(archived), position) for pk, pinned, archived, position in rows}
+
+
+def _unfinished(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str | None]]:
+    """The run that has the turn, or else the one that is queued."""
+    found: dict[UUID, tuple[str, str | None]] = {}
+    rows = sql.rows(
+        f"SELECT session_id, status, reason FROM {sql.RUN} "
+        f"WHERE status IN ('accepted', 'running', 'waiting') AND session_id IN ({sql.marks(ids)}) ORDER BY session_id, id",
+        [sql.uuid_value(pk) for pk in ids],
+    )
+    for session_id, status, reason in rows:
+        pk = sql.as_uuid(session_id)
+        if status == Run.Status.ACCEPTED:
+            found.setdefault(pk, ("queued", None))
+        else:
+            found[pk] = (status, (reason or None) if status == Run.Status.WAITING else None)
+    return found
+
+
+def _unread(user: User, sessions: Sequence[Session], noted: dict[UUID, _Noted]) -> set[UUID]:
+    """Those with an answer behind the place read last. Who reads others' sessions by permission only has nothing to catch up on."""
+    foreign = {session.pk for session in sessions if session.owner_id != user.pk and session.pk not in noted}
+    if foreign:
+        foreign -= set(SessionMember.objects.filter(user=user, session__in=foreign).values_list("session_id", flat=True))
+    values: list[Any] = []
+    for session in sessions:
+        read = noted.get(session.pk, _NOTHING).read_position
+        if session.entry_count > read and session.pk not in foreign:
+            values += [sql.uuid_value(session.pk), session.generation, read]
+    if not values:
+        return set()
+    asked = ", ".join(["(%s, %s, %s)"] * (len(values) // 3))
+    rows = sql.rows(
+        f"""
+        WITH v(id, generation, position) AS (VALUES {asked})
+        SELECT v.id FROM v WHERE EXISTS (
+          SELECT 1 FROM {sql.ENTRY} e WHERE e.session_id = v.id AND e.position > v.position AND e.generation = v.generation
+          AND e.kind = 'message' AND e.role = 'assistant' AND {visible("e")}
+        )
+        """,
+        values,
+    )
+    return {sql.as_uuid(pk) for (pk,) in rows}

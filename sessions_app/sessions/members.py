@@ -1,0 +1,73 @@
+"""People who share a session with its owner: who they are, and who may change that."""
+
+from django.db import transaction
+from django.db.models import Q
+from typing_extensions import TypedDict
+
+from clawsite.accounts.models import User
+from clawsite.infra import sql
+from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
+from sessions_app.events import announce
+from sessions_app.models import Session, SessionMember
+from sessions_app.models.session import SessionQuerySet
+from sessions_app.runs import lifecycle
+
+MOST = 50  # people in one conversation
+SHARE_ENDED = "share-ended"  # why a run was stopped: who began it may not write there any more
+
+
+class Member(TypedDict):
+    username: str
+    name: str
+    role: str  # owner, writer or viewer
+
+
+def shared_with(user: User, found: SessionQuerySet) -> SessionQuerySet:
+    """Of these sessions one's own, and those somebody shares with one; not what one may see by office."""
+    return found.filter(Q(owner=user) | Q(pk__in=SessionMember.objects.filter(user=user).values("session_id")))
+
+
+def members_of(session: Session) -> list[Member]:
+    """The owner, then everybody else by name."""
+    others = SessionMember.objects.filter(session=session).select_related("user").order_by("user__username")
+    return [_member(session.owner, "owner"), *(_member(each.user, each.role) for each in others)]
+
+
+def _member(user: User, role: str) -> Member:
+    return Member(username=user.username, name=user.get_full_name() or user.username, role=role)
+
+
+@transaction.atomic
+def share(user: User, session: Session, username: str, role: str | None) -> None:
+    """Let somebody see a session, or also write in it; None takes it back. The owner decides, and everybody may leave.
+
+    Who may write no more has no run there any more either, begun or not.
+    """
+    leaves = role is None and username == user.username
+    if session.owner_id != user.pk and not leaves:
+        raise Forbidden("only its owner shares a conversation; ask them")
+    person = User.objects.filter(username=username, is_active=True, is_service=False).first()
+    sql.lock_sessions([sql.uuid_value(session.id)])  # a run they begin meanwhile is there to be stopped, or is refused
+    known = SessionMember.objects.filter(session=session, user__username=username)
+    if role != SessionMember.Role.WRITER:
+        for member in known.select_related("user"):
+            lifecycle.abort_runs_of(member.user, session, reason=SHARE_ENDED)
+    if role is None:
+        if known.delete()[0]:
+            announce.session_changed(session, "members")
+        return
+    if person is None:
+        raise NotFound(f"there is nobody called {username!r} here")
+    if person.pk == session.owner_id:
+        raise InvalidRequest("it is yours already")
+    if not known.exists() and SessionMember.objects.filter(session=session).count() >= MOST:
+        raise InvalidRequest(f"a conversation is shared with at most {MOST} people")
+    SessionMember.objects.update_or_create(session=session, user=person, defaults={"role": role})
+    announce.session_changed(session, "members")
+
+
+def names_in(session: Session, user_pks: set[int]) -> dict[int, str]:
+    """Who wrote what in a shared session; nobody needs telling in one that is not."""
+    if not user_pks or (not SessionMember.objects.filter(session=session).exists() and user_pks == {session.owner_id}):
+        return {}
+    return dict(User.objects.filter(pk__in=user_pks).values_list("pk", "username"))

@@ -1,0 +1,312 @@
+"""Reads that more than one caller needs: lists, events, a run's state. All start from what somebody may see."""
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import Q
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock, sql
+from clawsite.infra.errors import InvalidRequest, NotFound
+from sessions_app.events.announce import EventOut
+from sessions_app.events.replay import RunView, replay
+from sessions_app.keys import OPENAI, parse_key, shared_id
+from sessions_app.models import Event, Run, Session, TranscriptEntry
+from sessions_app.models.session import SessionQuerySet
+from sessions_app.sessions import marks, members
+from sessions_app.transcript.rewinds import visible
+
+# One reply must fit into a socket's queue (1 MiB) with room for the events behind it.
+LARGEST_REPLY = 768 * 1024
+PREVIEW_CHARACTERS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    rows: list[dict[str, Any]]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    pk: int
+    run_id: str
+    session_id: str
+    session_key: str
+    generation_id: str
+    status: str
+    reason: str
+    error: str
+    model: str
+    usage: dict[str, int]
+    accepted_ms: int
+    started_ms: int | None
+    ended_ms: int | None
+    text: str  # of the last stored answer
+
+    @property
+    def ended(self) -> bool:
+        return self.status in Run.ENDED
+
+
+def shown_to(user: User) -> SessionQuerySet:
+    """What a list or a search of somebody covers. A program's account may be allowed to read all, but lists its own."""
+    visible = Session.objects.for_user(user)
+    return visible.filter(owner=user) if user.is_service else visible
+
+
+def in_order_of_use(user: User, found: SessionQuerySet) -> SessionQuerySet:
+    """The same sessions, last used first.
+
+    If nobody shares a session with the user the database is told so: it then reads 50 of 10,000 in the order of an index
+    (3 ms) instead of sorting everybody's (12 ms).
+    """
+    sees_others = user.has_perm("accounts.view_any_session") or marks.is_member(user)
+    return (found if sees_others else found.filter(owner=user)).order_by("-updated_at", "id")
+
+
+def list_sessions(
+    user: User,
+    *,
+    limit: int = 100,
+    offset: int = 0,
+    search: str = "",
+    agent: str = "",
+    label: str = "",
+    active_minutes: int | None = None,
+    parent: Session | None = None,
+    include_last: bool = False,
+    archived: bool = False,
+    own: bool = False,
+    owned: bool = False,
+) -> SessionPage:
+    """The sessions somebody may see: those they pinned, then the last used first. Archived ones are a list of their own.
+
+    Those that programs made for a single request are found by a search only.
+    """
+    found = shown_to(user)
+    if not search:
+        found = found.exclude(channel=OPENAI)
+    if own:
+        found = members.shared_with(user, found)
+    if owned:
+        found = found.filter(owner=user)
+    if agent:
+        found = found.filter(agent=agent)
+    if label:
+        found = found.filter(label=label)
+    if parent:
+        found = found.filter(parent=parent)
+    if active_minutes:
+        found = found.filter(updated_at__gte=clock.now() - dt.timedelta(minutes=active_minutes))
+    if (shared := shared_id(search)) is not None:
+        found = found.filter(pk__in=_as_ids(shared))
+    elif search:
+        found = found.filter(Q(key__icontains=search) | Q(title__icontains=search) | Q(label__icontains=search))
+    page, total = marks.page_of(user, found, in_order_of_use(user, found), archived=archived, limit=limit, offset=offset)
+    return SessionPage(list_rows(user, page, include_last=include_last), total)
+
+
+def list_rows(user: User, page: list[Session], *, include_last: bool = False) -> list[dict[str, Any]]:
+    """These sessions as somebody's list shows them."""
+    others = {session.owner_id for session in page} - {user.pk}
+    owners = {user.pk: user.username, **(_names(others) if others else {})}
+    facts = marks.facts(user, page)
+    last = last_texts(page) if include_last else {}
+    rows = []
+    for session in page:
+        row = {
+            **session_row(session),
+            "key": session.key_for(user.pk),
+            "owner": _owner(session.owner_id, owners),
+            **facts[session.pk],
+        }
+        if session.pk in last:
+            row["lastMessagePreview"] = last[session.pk]
+        rows.append(row)
+    return rows
+
+
+def sessions_before(
+    user: User, place: tuple[dt.datetime, UUID] | None, *, limit: int, agent: str = "", label: str = ""
+) -> list[Session]:
+    """Sessions somebody may see, last used first, from a place in that order on: what is used meanwhile moves to the front.
+
+    Unlike the list of a page it knows no pins and no archive, so that a place stays one. What a program made for a single request
+    is in neither.
+    """
+    found = in_order_of_use(user, shown_to(user).exclude(channel=OPENAI))
+    if agent:
+        found = found.filter(agent=agent)
+    if label:
+        found = found.filter(label=label)
+    if place:
+        at, pk = place
+        found = found.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__gt=pk))
+    return list(found[:limit])
+
+
+def _owner(user_pk: int, names: dict[int, str]) -> dict[str, Any]:
+    return {"actor": {"type": "human", "id": str(user_pk), "label": names[user_pk]}}
+
+
+def _as_ids(text: str) -> list[UUID]:
+    try:
+        return [UUID(text)]
+    except ValueError:
+        return []
+
+
+def _names(user_pks: set[int]) -> dict[int, str]:
+    return dict(User.objects.filter(pk__in=user_pks).values_list("pk", "username"))
+
+
+def last_texts(sessions: list[Session]) -> dict[UUID, str]:
+    """The beginning of the last message of each."""
+    if not sessions:
+        return {}
+    found = sql.rows(
+        f"""
+        SELECT s.id, (
+          SELECT substr(e.text, 1, {PREVIEW_CHARACTERS}) FROM {sql.ENTRY} e
+          WHERE e.session_id = s.id AND e.generation = s.generation AND e.kind = 'message' AND {visible("e")}
+          ORDER BY e.position DESC LIMIT 1
+        ) FROM {sql.SESSION} s WHERE s.id IN ({sql.marks(sessions)})
+        """,
+        [sql.uuid_value(session.pk) for session in sessions],
+    )
+    return {sql.as_uuid(pk): text for pk, text in found if text is not None}
+
+
+def session_row(session: Session) -> dict[str, Any]:
+    """A session as the wire lists it."""
+    key = parse_key(session.key)
+    row: dict[str, Any] = {
+        "key": session.key,
+        "kind": "group" if key.kind == "group" else "direct",
+        "agentId": session.agent,
+        "id": str(session.id),
+        "sessionId": str(session.generation_id),
+        "label": session.label or None,
+        "displayName": session.label or session.title or None,
+        "derivedTitle": session.title or None,
+        "channel": session.channel,
+        "chatType": "group" if key.kind == "group" else "direct",
+        "createdAt": clock.to_ms(session.created_at),
+        "updatedAt": clock.to_ms(session.updated_at),
+        "thinkingLevel": session.thinking_level or None,
+        "verboseLevel": session.verbose_level or None,
+        "model": session.model or None,
+        "inputTokens": session.input_tokens,
+        "outputTokens": session.output_tokens,
+        "totalTokens": session.input_tokens + session.output_tokens,
+        "costUsd": session.cost_microusd / 1e6,
+        "cursor": session.cursor,
+        **session.settings,
+    }
+    if session.forked_from_id:
+        row["forkedFrom"] = str(session.forked_from_id)
+    return row
+
+
+def preview(session: Session, *, limit: int, max_chars: int) -> list[dict[str, Any]]:
+    """The last messages of a session, shortened."""
+    newest = sql.rows(
+        f"""
+        SELECT e.role, substr(e.text, 1, %s) FROM {sql.ENTRY} e
+        WHERE e.session_id = %s AND e.generation = %s AND e.kind <> 'compaction' AND e.text <> '' AND {visible("e")}
+        ORDER BY e.position DESC LIMIT %s
+        """,
+        [max_chars, sql.uuid_value(session.pk), session.generation, limit],
+    )
+    return [{"role": role, "text": start} for role, start in reversed(newest)]
+
+
+def live_view(run_pk: int) -> RunView:
+    """What a client that saw every event of the run has on its screen now."""
+    return replay(Event.objects.filter(run=run_pk).order_by("seq").values("seq", "stream", "data"))
+
+
+def events_after(
+    session: Session, cursor: int, *, limit: int = 1000, max_bytes: int = LARGEST_REPLY
+) -> tuple[list[EventOut], bool]:
+    """Events with a higher cursor, in order, as many as fit one reply; and whether there are more."""
+    rows = sql.rows(
+        f"""
+        SELECT e.cursor, e.run_id, r.run_id, e.seq, e.stream, e.ts, e.data
+        FROM {sql.EVENT} e LEFT JOIN {sql.RUN} r ON r.id = e.run_id
+        WHERE e.session_id = %s AND e.cursor > %s ORDER BY e.cursor LIMIT %s
+        """,
+        [sql.uuid_value(session.pk), cursor, limit + 1],
+    )
+    found: list[EventOut] = []
+    size = 0
+    for at, run_pk, run_id, seq, stream, ts, data in rows[:limit]:
+        size += len(data if data.isascii() else data.encode()) + 200
+        if size > max_bytes and found:
+            return found, True
+        found.append(EventOut(cursor=at, run=run_pk, runId=run_id, seq=seq, stream=stream, ts=ts, data=orjson.loads(data)))
+    return found, len(rows) > limit
+
+
+def head_cursors(session_ids: list[str]) -> dict[str, int]:
+    """Session id -> last cursor; the poll behind the bus asks for all watched sessions at once."""
+    return {str(pk): cursor for pk, cursor in Session.objects.filter(pk__in=session_ids).values_list("pk", "cursor")}
+
+
+def ends_of(session_id: str) -> tuple[int, int]:
+    """The last cursor of a session's events, and the last position of its transcript; nothing of one that is gone."""
+    return Session.objects.filter(pk=session_id).values_list("cursor", "entry_count").first() or (0, 0)
+
+
+def cursor_at(session: Session, moment: str) -> int:
+    """The last cursor given up to an ISO time, for clients that remember times instead of cursors."""
+    try:
+        when = dt.datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    except ValueError:
+        raise InvalidRequest(f"{moment!r} is neither a cursor nor an ISO time such as 2026-02-01T10:15:00Z") from None
+    ts = clock.to_ms(when if when.tzinfo else when.replace(tzinfo=dt.UTC))
+    # Strictly before: the event of that very moment may not have been seen.
+    last = Event.objects.filter(session=session, ts__lt=ts).order_by("-cursor").values_list("cursor", flat=True).first()
+    return last or oldest_kept_cursor(session) - 1
+
+
+def oldest_kept_cursor(session: Session) -> int:
+    oldest = Event.objects.filter(session=session).order_by("cursor").values_list("cursor", flat=True).first()
+    return oldest or session.cursor + 1
+
+
+def run_state(user: User, run_id: str) -> RunState:
+    """One's own run of that key, also when its session was deleted meanwhile, or one in a session one may see.
+
+    What one began in somebody else's session is one's own for as long as that is shared.
+    """
+    runs = Run.objects.filter(run_id=run_id).select_related("session")
+    own = runs.filter(owner=user, session__in=members.shared_with(user, Session.objects.all()))
+    run = own.first() or runs.for_user(user).first()
+    if run is None:
+        raise NotFound(f"there is no run {run_id!r}")
+    answer = (
+        TranscriptEntry.objects.filter(run=run, role="assistant").order_by("-position").values_list("text", flat=True).first()
+        if run.status == Run.Status.COMPLETED
+        else None
+    )
+    return RunState(
+        pk=run.pk,
+        run_id=run.run_id,
+        session_id=str(run.session_id),
+        session_key=run.session.key_for(user.pk),
+        generation_id=str(run.session.generation_id),
+        status=run.status,
+        reason=run.reason,
+        error=run.error,
+        model=run.model,
+        usage={"input": run.input_tokens, "output": run.output_tokens, "costMicroUsd": run.cost_microusd},
+        accepted_ms=clock.to_ms(run.accepted_at),
+        started_ms=clock.to_ms(run.started_at) if run.started_at else None,
+        ended_ms=clock.to_ms(run.ended_at) if run.ended_at else None,
+        text=answer or "",
+    )

@@ -1,0 +1,210 @@
+"""Sessions: found for somebody, made, changed, reset, deleted. Every look-up starts from `for_user()`."""
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock, sql
+from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from sessions_app.events import announce as events
+from sessions_app.events import journal
+from sessions_app.events.journal import NewEntry, NewEvent, new_message_id
+from sessions_app.keys import DEFAULT_AGENT, parse_key
+from sessions_app.models import Session, TranscriptEntry
+from sessions_app.models.session import SessionQuerySet
+from sessions_app.origin import NOBODY
+from sessions_app.runs import lifecycle
+
+THINKING_LEVELS = ("", "off", "minimal", "low", "medium", "high", "xhigh")
+# Wire name -> column. Everything else that may be patched is kept by its wire name in `settings`.
+COLUMNS = {"label": "label", "title": "title", "model": "model", "thinkingLevel": "thinking_level", "verboseLevel": "verbose_level"}
+RESTORABLE = dt.timedelta(days=30)  # after its deletion
+KEPT_AS_IS = {"reasoningLevel", "responseUsage"}  # what clients show; no run reads them
+
+
+def find_session(user: User, *, key: str | None = None, session_id: str | None = None) -> Session:
+    """The session of that key among one's own, or of that id among all one may see."""
+    visible = Session.objects.for_user(user)
+    if key is not None:
+        found = visible.filter(owner=user, key=str(parse_key(key))).first()
+    else:
+        found = session_of_id(visible, session_id or "")
+    if found is None:
+        raise NotFound(f"there is no session {key or session_id!r}")
+    return found
+
+
+def session_of_id(visible: SessionQuerySet, session_id: str) -> Session | None:
+    """The session that has this id, or whose present generation has it."""
+    try:
+        wanted = uuid.UUID(session_id)
+    except ValueError:
+        return None
+    return visible.filter(id=wanted).first() or visible.filter(generation_id=wanted).first()
+
+
+def own_session_id(owner_pk: int, key: str) -> uuid.UUID | None:
+    """By SQL, since every message begins here: 0.2 ms instead of 1.3 for a model instance."""
+    found = sql.rows(f"SELECT id FROM {sql.SESSION} WHERE owner_id = %s AND key = %s AND deleted_at IS NULL", [owner_pk, key])
+    return sql.as_uuid(found[0][0]) if found else None
+
+
+def ensure_session(user: User, key: str) -> Session:
+    """One's own session of that key, made if it is not there."""
+    parsed = parse_key(key)
+    found = Session.objects.filter(owner=user, key=str(parsed), deleted_at__isnull=True).first()
+    return found or create_session(user, key=str(parsed))
+
+
+@transaction.atomic
+def create_session(user: User, *, key: str | None = None, agent: str | None = None, **fields: Any) -> Session:
+    """Make a session; without a key it gets one of its own, with `agent`. The same key again returns the one that is there."""
+    parsed = parse_key(key or f"agent:{agent or DEFAULT_AGENT}:{uuid.uuid4().hex[:12]}")
+    fields.setdefault("channel", parsed.channel or "webchat")
+    session = Session(owner=user, key=str(parsed), agent=parsed.agent, **fields)
+    try:
+        with transaction.atomic():
+            session.save(force_insert=True)
+    except IntegrityError:  # made by another process meanwhile
+        return Session.objects.get(owner=user, key=str(parsed), deleted_at__isnull=True)
+    _check_label(session)
+    events.session_changed(session, "created")
+    return session
+
+
+def begin_with(session: Session, entries: list[NewEntry]) -> None:
+    """Put what was said elsewhere before the first message of a new session."""
+    _tell(session, NewEvent("session", {"change": "imported"}), entries)
+
+
+@transaction.atomic
+def patch_session(user: User, session: Session, changes: dict[str, Any]) -> Session:
+    """Change fields by their wire names; null clears. Where nothing was asked for nobody is told of a change."""
+    session = _own(user, session)
+    if not changes:
+        return session
+    for name, value in changes.items():
+        if name in COLUMNS:
+            setattr(session, COLUMNS[name], value or "")
+        elif name in KEPT_AS_IS:
+            session.settings = {k: v for k, v in {**session.settings, name: value}.items() if v is not None}
+        else:
+            raise InvalidRequest(f"sessions.patch cannot change {name!r}")
+    if session.thinking_level not in THINKING_LEVELS:
+        raise InvalidRequest(f"thinkingLevel is one of {', '.join(level or 'null' for level in THINKING_LEVELS)}")
+    _check_label(session)
+    session.save(update_fields=[*COLUMNS.values(), "settings"])
+    events.session_changed(session, "patched")
+    return session
+
+
+@transaction.atomic
+def reset_session(user: User, session: Session) -> Session:
+    """Start a new generation: an empty history under the same key. What still runs belongs to the old one and is stopped."""
+    session = _own(user, session)
+    lifecycle.request_abort(user=user, session=session, reason="session-reset")
+    session.refresh_from_db()
+    session.generation += 1
+    session.generation_id = uuid.uuid4()
+    session.input_tokens = session.output_tokens = session.cost_microusd = 0
+    session.title = ""
+    session.save(update_fields=["generation", "generation_id", "input_tokens", "output_tokens", "cost_microusd", "title"])
+    mark = NewEntry("session", "", [], "", new_message_id(), {"change": "reset"})
+    _tell(session, NewEvent("session", {"change": "reset", "sessionId": str(session.generation_id)}), [mark])
+    events.session_changed(session, "reset")
+    return session
+
+
+@transaction.atomic
+def delete_session(user: User, session: Session) -> bool:
+    """Hide a session and stop its runs. Its rows stay until they are purged; the key is free again."""
+    session = _own(user, session)
+    if parse_key(session.key).kind == "main":
+        raise InvalidRequest("the main session cannot be deleted; reset it instead")
+    lifecycle.request_abort(user=user, session=session, reason="session-delete")
+    Session.objects.filter(pk=session.pk).update(deleted_at=clock.now())
+    events.session_changed(session, "deleted")
+    return True
+
+
+@transaction.atomic
+def restore_session(user: User, session_id: str) -> tuple[Session, bool]:
+    """Undo a deletion of one's own; -> the session, and whether it had been deleted. Runs that were stopped stay so.
+
+    Conflict when the key has been used for a new session since then. A label that somebody else took is lost.
+    """
+    try:
+        wanted = uuid.UUID(session_id)
+    except ValueError:
+        raise NotFound(f"there is no session {session_id!r}") from None
+    mine = Session.objects.select_for_update().filter(Q(pk=wanted) | Q(generation_id=wanted), owner=user)
+    session = mine.first()
+    if session is None or (session.deleted_at and session.deleted_at < clock.now() - RESTORABLE):
+        raise NotFound(f"there is no session {session_id!r} that can be restored")
+    if session.deleted_at is None:
+        return session, False
+    others = Session.objects.filter(owner=user, deleted_at__isnull=True)
+    if others.filter(key=session.key).exists():
+        raise Conflict(f"a new session {session.key!r} has been made since; delete it first")
+    if session.label and others.filter(label=session.label).exists():
+        session.label = ""
+    session.deleted_at = None
+    try:
+        with transaction.atomic():
+            session.save(update_fields=["deleted_at", "label"])
+    except IntegrityError:  # made by another process meanwhile
+        raise Conflict(f"a new session {session.key!r} has been made since; delete it first") from None
+    events.session_changed(session, "restored")
+    return session, True
+
+
+@transaction.atomic
+def inject_message(
+    user: User, session: Session, text: str, label: str = "", *, message_id: str = "", origin: Mapping[str, str] = NOBODY
+) -> TranscriptEntry:
+    """Append an assistant message without asking a model; one that has its id already is not appended again.
+
+    `origin` says whose words they are where a limited run says them (origin.py).
+    """
+    session = _own(user, session)
+    if message_id and (first := TranscriptEntry.objects.filter(session=session, message_id=message_id).first()):
+        return first
+    words = f"[{label}]\n\n{text}" if label else text
+    entry = NewEntry(
+        "message",
+        "assistant",
+        [{"type": "text", "text": words}],
+        words,
+        message_id or uuid.uuid4().hex[:8],
+        {"stopReason": "injected", "label": label, **origin},
+    )
+    message = {"role": "assistant", "content": entry.content, "timestamp": clock.now_ms(), "messageId": entry.message_id, **origin}
+    _tell(session, NewEvent("session", {"change": "injected", "message": message}), [entry])
+    return TranscriptEntry.objects.get(session=session, message_id=entry.message_id)
+
+
+def _check_label(session: Session) -> None:
+    """A label is a name too: `sessions.resolve` finds one session by it."""
+    taken = Session.objects.filter(owner=session.owner_id, label=session.label, deleted_at__isnull=True).exclude(pk=session.pk)
+    if session.label and taken.exists():
+        raise InvalidRequest(f"label {session.label!r} is used by another of your sessions")
+
+
+def _own(user: User, session: Session) -> Session:
+    """Lock it; only its owner changes a session."""
+    if session.owner_id != user.pk:
+        raise Forbidden("only its owner may change this session")
+    locked = Session.objects.select_for_update().filter(pk=session.pk, deleted_at__isnull=True).first()
+    if locked is None:
+        raise NotFound(f"session {session.key!r} was deleted")
+    return locked
+
+
+def _tell(session: Session, event: NewEvent, entries: list[NewEntry] | None = None) -> None:
+    told = journal.insert_session_event(session.id, event, entries=entries or [], generation=session.generation)
+    events.announce(session_id=session.id, session_key=session.key, owner_id=session.owner_id, told=told)

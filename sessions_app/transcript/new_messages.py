@@ -1,0 +1,45 @@
+"""What has entered a transcript lately, for those who follow it message by message."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clawsite.infra import clock, sql
+from sessions_app.models import Run, Session
+from sessions_app.sessions.members import names_in
+from sessions_app.transcript.history import END, SHOWN, read_entries
+from sessions_app.transcript.message_details import messages_of, read_facts
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Messages in their order, each with the primary key of its run; `session` as far as they name it."""
+
+    messages: list[dict[str, Any]]
+    runs: list[int | None]
+    session: dict[str, Any]
+
+
+def said(session_id: str, runs: Mapping[int, int], message_ids: Sequence[str]) -> Said | None:
+    """What these runs have said after a position each, and these messages; None of a session that was deleted."""
+    session = Session.objects.filter(pk=session_id, deleted_at__isnull=True).first()
+    if session is None:
+        return None
+    places = ["(e.run_id = %s AND e.position > %s)"] * len(runs)
+    values: list[Any] = [value for place in runs.items() for value in place]
+    if message_ids:
+        places.append(f"e.message_id IN ({sql.marks(message_ids)})")
+        values += message_ids
+    rows, _, _ = read_entries(session, SHOWN, f"({' OR '.join(places)})", "", END - 1, END, values)
+    messages = messages_of(
+        rows, read_facts(rows), notices=False, names=names_in(session, {row.writer for row in rows if row.writer})
+    )
+    at_work = Run.objects.filter(session=session, status__in=(Run.Status.RUNNING, Run.Status.WAITING))
+    facts = {
+        "key": session.key,
+        "sessionId": str(session.generation_id),
+        "agentId": session.agent,
+        "updatedAt": clock.to_ms(session.updated_at),
+        "activeRunIds": list(at_work.values_list("run_id", flat=True)),
+    }
+    return Said(messages, [row.run_pk for row in rows], facts)

@@ -1,0 +1,220 @@
+"""Exec rules and grants for operators; questions, votes and commands to look at. All writing goes through the services."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, cast
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from clawsite.infra.admin.actions import Outlook, confirmed
+from clawsite.infra.admin.base import Around, ClawAdmin, Page, ReadOnlyAdmin, ReadOnlyInline
+from clawsite.infra.admin.display import link_column
+from tools_app.admin.base import VersionedAdmin
+from tools_app.admin.exec_forms import ExecRuleForm, GrantForm
+from tools_app.approvals import grants
+from tools_app.exec.rules import delete_rule, note_groups, save_rule
+from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
+
+PLACE = ["scope", "subject"]
+
+
+def _editor(request: HttpRequest) -> User:
+    return cast(User, request.user)  # the admin admits nobody who is not signed in
+
+
+@admin.register(ExecRule)
+class ExecRuleAdmin(VersionedAdmin):
+    when_empty = _("No rule: every command is refused. Add one, or press “Let agent main ask” on the page of approvals.")
+    audited_as = ""  # by rules, with what they say
+    form = ExecRuleForm
+    list_display = [
+        "place",
+        "security",
+        "ask",
+        "two_people",
+        "network",
+        "minimum_level",
+        "updated_at",
+        link_column("updated_by", _("updated by")),
+    ]
+    list_filter = ["scope", "security", "ask"]
+    search_fields = ["subject"]
+    list_select_related = ["updated_by"]
+    ordering = ["scope", "subject"]
+    filter_horizontal = ["approver_groups"]
+    fieldsets = [
+        (
+            _("Where it applies"),
+            {"fields": [(*PLACE,)], "description": _("One rule a place. What is left empty has no opinion; the strictest counts.")},
+        ),
+        (_("May commands run"), {"fields": ["security", "ask", "ask_fallback", "seen_version"]}),
+        (_("Who approves"), {"fields": ["approver_groups", ("exclude_requester", "two_people"), "expires_seconds"]}),
+        (
+            _("What a command gets"),
+            {"fields": ["minimum_level", ("network", "timeout_seconds"), "unsafe_without_isolation"]},
+        ),
+        (_("Sandboxed sessions"), {"fields": ["sandbox_mode", "sandbox_scope", "workspace_access"]}),
+    ]
+
+    @admin.display(description=_("place"), ordering="scope")
+    def place(self, rule: ExecRule) -> str:
+        return str(rule)
+
+    def around(self, row: ExecRule) -> Iterable[Page]:
+        yield Page(_("Approvals"), "approvals")
+        yield Page(_("Try a command"), "try-command")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ExecRule | None = None) -> list[str]:
+        return PLACE if obj else []
+
+    def save_model(self, request: HttpRequest, obj: ExecRule, form: Any, change: bool) -> None:
+        save_rule(obj, by=_editor(request), expected_version=form.cleaned_data["seen_version"] if change else None)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        if "approver_groups" in form.changed_data:
+            note_groups(form.instance, by=_editor(request))
+
+    def version_now(self, request: HttpRequest, object_id: str) -> int | None:
+        rule = self.get_object(request, unquote(object_id))
+        return rule.version if rule else None
+
+    def delete_model(self, request: HttpRequest, obj: ExecRule) -> None:
+        delete_rule(obj, by=_editor(request), expected_version=self.seen(request))
+
+    def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
+        return []  # a rule about commands names no tools
+
+
+def _taking_back(request: HttpRequest, grant: Grant) -> Outlook:
+    if grant.revoked_at:
+        return Outlook(_("was taken back already"), acts=False)
+    return Outlook(_("does not count any more"))
+
+
+@admin.register(Grant)
+class GrantAdmin(ClawAdmin):
+    """New ones can be added and living ones taken back; none is changed or deleted, so that one can see later what was allowed."""
+
+    when_empty = _(
+        "Every command is asked about. Add programs that need no question, or let approvers grant them when they answer."
+    )
+    form = GrantForm
+    list_display = [
+        "__str__",
+        "scope",
+        "subject",
+        "agent",
+        link_column("owner", _("given by")),
+        "expires_at",
+        "uses_left",
+        "uses",
+        "revoked_at",
+    ]
+    list_filter = ["scope", "created_at"]
+    search_fields = ["subject", "agent", "line", "note", "owner__username"]
+    list_select_related = ["owner"]
+    date_hierarchy = "created_at"
+    ordering = ["-created_at"]
+    actions = ["revoke"]
+    adding = [
+        (_("What may run"), {"fields": ["programs"]}),
+        (_("Where"), {"fields": [("scope", "subject"), "agent"]}),
+        (_("How long"), {"fields": [("days", "uses_left"), "note"]}),
+    ]
+    looking = [
+        "entries",
+        "line",
+        ("scope", "subject", "agent"),
+        ("owner", "seconded_by", "from_answer"),
+        ("approval", "note"),
+        ("created_at", "expires_at", "uses_left"),
+    ]
+    looking += [("uses", "last_used_at"), ("revoked_at", "revoked_by")]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Grant | None = None) -> Any:
+        return [(None, {"fields": self.looking})] if obj else self.adding
+
+    def has_change_permission(self, request: HttpRequest, obj: Grant | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Grant | None = None) -> bool:
+        return False
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("tools_app.change_grant") or request.user.has_perm("accounts.approve_commands")
+
+    def save_model(self, request: HttpRequest, obj: Grant, form: Any, change: bool) -> None:
+        given = form.cleaned_data
+        made = grants.add_by_hand(
+            given["programs"],
+            by=_editor(request),
+            scope=given["scope"],
+            subject=given["subject"],
+            agent=given["agent"],
+            note=given["note"],
+            expires_at=clock.now() + timedelta(days=given["days"]) if given["days"] else None,
+            uses=given["uses_left"],
+        )
+        obj.pk = made.pk
+
+    @confirmed(
+        label=_("Take back"),
+        warning=_("Commands that run go on. The next one like it is asked about."),
+        permission="revoke",
+        outlook=_taking_back,
+    )
+    @transaction.atomic
+    def revoke(self, request: HttpRequest, chosen: list[Grant]) -> str:
+        for grant in chosen:
+            grants.revoke(grant.pk, by=_editor(request))
+        return gettext("Taken back: %(count)d") % {"count": len(chosen)}
+
+
+class VoteInline(ReadOnlyInline):
+    model = ApprovalVote
+    fields = ["user", "at", "wish"]
+    readonly_fields = ["user", "at", "wish"]
+
+
+@admin.register(Approval)
+class ApprovalAdmin(ReadOnlyAdmin):
+    list_display = [
+        "created_at",
+        "status",
+        "tool",
+        "agent",
+        link_column("requester", _("asked by")),
+        "decision",
+        link_column("decided_by", _("decided by")),
+        "decided_at",
+    ]
+    list_filter = ["status", "decision", "created_at"]
+    search_fields = ["id", "agent", "requester__username", "decided_by__username", "plan_hash"]
+    list_select_related = ["requester", "decided_by"]
+    date_hierarchy = "created_at"
+    ordering = ["-created_at"]
+    words = ("plan", "shown", "why", "reason", "void_reason")
+    inlines = [VoteInline]
+
+    def around(self, row: Approval) -> Iterable[Around | Page]:
+        yield Page(_("The question"), "approval", row.pk)
+        yield Around(_("Grants"), Grant, {"approval": str(row.pk)})
+
+
+@admin.register(Command)
+class CommandAdmin(ReadOnlyAdmin):
+    when_empty = _("No command has been started yet. Let an agent ask under Approvals, then write “run ls -la” in the chat.")
+    list_display = ["name", "status", "exit_code", "signal", "background", "worker", "started_at", "ended_at"]
+    list_filter = ["status", "background", "started_at"]
+    search_fields = ["name", "plan_hash", "worker"]
+    date_hierarchy = "started_at"
+    ordering = ["-started_at"]
+    words = ("plan",)

@@ -1,0 +1,162 @@
+"""Operators edit policies and their tests here; versions can be read and restored. All writing goes through the services."""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.accounts.models import User
+from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin
+from clawsite.infra.admin.display import EMPTY, link_column, link_to
+from sessions_app.models import ToolCall
+from tools_app.admin.base import VersionedAdmin
+from tools_app.admin.policy_forms import ToolPolicyForm
+from tools_app.admin.policy_test_form import PolicyTestForm
+from tools_app.models import PolicyTest, PolicyVersion, ToolPolicy
+from tools_app.policy.expectations import Expectation
+from tools_app.policy.rules import LISTS, PLACE
+from tools_app.policy_store import policies, policy_tests  # the first two register their tables
+from tools_app.policy_store.checks import faults_of, normal_form, split_entries, warnings_of
+
+
+def _editor(request: HttpRequest) -> User:
+    return cast(User, request.user)  # the admin admits nobody who is not signed in
+
+
+@admin.register(ToolPolicy)
+class ToolPolicyAdmin(VersionedAdmin):
+    audited_as = ""  # by policies, as a version
+    form = ToolPolicyForm
+    list_display = ["place", "scope", "subject_link", "profile", *LISTS]
+    list_filter = ["scope", "profile"]
+    search_fields = ["subject", "provider", "channel", "group", "sender", "profile"]
+    ordering = list(PLACE)
+    fieldsets = [
+        (
+            _("Where it applies"),
+            {"fields": list(PLACE), "description": _("One rule a place. Rules of different places must all agree.")},
+        ),
+        (_("What it says"), {"fields": ["profile", "also_allow", "allow", "deny", "seen_version"]}),
+    ]
+
+    @admin.display(description=_("place"), ordering="scope")
+    def place(self, policy: ToolPolicy) -> str:
+        return policy.as_rule().key
+
+    @admin.display(description=_("agent"), ordering="subject")
+    def subject_link(self, policy: ToolPolicy) -> str:
+        return link_to("agents", "agent", policy.subject, policy.subject) if policy.scope == ToolPolicy.Scope.AGENT else EMPTY
+
+    def around(self, row: ToolPolicy) -> Iterable[Page]:
+        yield Page(_("Which tools, and why"), "policies")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ToolPolicy | None = None) -> list[str]:
+        return [*PLACE] if obj else []
+
+    def get_urls(self) -> list[URLPattern]:
+        findings = path("findings/", self.admin_site.admin_view(self.findings), name="tools_app_toolpolicy_findings")
+        return [findings, *super().get_urls()]
+
+    def findings(self, request: HttpRequest) -> HttpResponse:
+        """What is wrong or odd about the row as it stands in the form, for the script that asks at every pause."""
+        if not self.has_view_permission(request):
+            return JsonResponse({}, status=403)
+        given: dict[str, Any] = {name: request.GET.get(name, "") for name in (*PLACE, "profile")}
+        rule = normal_form(**given, **{name: split_entries(request.GET.get(name, "")) for name in LISTS})
+        found = list(faults_of(rule)) or list(warnings_of(rule, policies.current_rules()))
+        return JsonResponse({"findings": [{"field": each.field, "words": each.words, "level": each.level} for each in found]})
+
+    def save_model(self, request: HttpRequest, obj: ToolPolicy, form: Any, change: bool) -> None:
+        rule = obj.as_rule()
+        doubts = list(warnings_of(rule, policies.current_rules()))
+        seen = form.cleaned_data.get("seen_version")
+        obj.pk = policies.save_policy(**rule.to_json(), changed_by=_editor(request), expected_version=seen).pk
+        for doubt in doubts:
+            self.message_user(request, doubt.words, messages.WARNING)
+
+    def delete_model(self, request: HttpRequest, obj: ToolPolicy) -> None:
+        place = {name: getattr(obj, name) for name in PLACE}
+        policies.delete_policy(**place, changed_by=_editor(request), expected_version=self.seen(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ToolPolicy]) -> None:
+        for policy in queryset:
+            self.delete_model(request, policy)
+
+
+@admin.register(PolicyTest)
+class PolicyTestAdmin(VersionedAdmin):
+    when_empty = _(
+        "A test says what the policy must always answer; it is run before a change is published. "
+        "Add one here or under Which tools, and why."
+    )
+    audited_as = ""  # by policy_tests
+    form = PolicyTestForm
+    list_filter = ["expected"]
+    search_fields = ["name", "agent", "tool"]
+    fieldsets = [
+        (
+            _("What must stay true"),
+            {
+                "fields": ["name", "agent", "expected", "tool", "seen_version"],
+                "description": _("No version is published that breaks a test. One that does not hold now is not saved."),
+            },
+        ),
+        (_("Only in this case"), {"fields": ["provider", ("channel", "group", "sender"), ("sandboxed", "subagent")]}),
+    ]
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        words = {"broken": gettext("broken"), "idle": gettext("idle: its tool is not there now"), "holds": gettext("holds")}
+        states = {each.test.pk: each.state for each in policy_tests.checked_tests()}
+
+        @admin.display(description=_("state"))
+        def state(test: PolicyTest) -> tuple[str, str]:
+            return states[test.pk], words[states[test.pk]]
+
+        state.label = {"broken": "danger", "idle": "info", "holds": "success"}  # type: ignore[attr-defined]  # unfold's coloured words
+        return ["name", state, "agent", "expected", "tool", "provider", "group", "sender"]
+
+    def save_model(self, request: HttpRequest, obj: PolicyTest, form: Any, change: bool) -> None:
+        fields = {name: getattr(obj, name) for name in (*Expectation.WORDS, *Expectation.FLAGS)}
+        seen = form.cleaned_data.get("seen_version")
+        obj.pk = policy_tests.save_test(obj.pk, **fields, changed_by=_editor(request), expected_version=seen).pk
+
+    def delete_model(self, request: HttpRequest, obj: PolicyTest) -> None:
+        policy_tests.delete_test(obj.pk, changed_by=_editor(request), expected_version=self.seen(request))
+
+
+@admin.register(PolicyVersion)
+class PolicyVersionAdmin(ReadOnlyAdmin):
+    list_display = ["number", "created_at", link_column("changed_by", _("changed by")), "change", "row_count"]
+    list_filter = ["created_at"]
+    search_fields = ["number", "changed_by__username", "change"]
+    list_select_related = ["changed_by"]
+    date_hierarchy = "created_at"
+    fields = ["number", ("created_at", "changed_by", "change"), "snapshot", "tests"]
+    actions = ["restore"]
+
+    @admin.display(description=_("rows"))
+    def row_count(self, version: PolicyVersion) -> int:
+        return len(version.snapshot)
+
+    def around(self, row: PolicyVersion) -> Iterable[Around | Page]:
+        yield Page(_("What it changed, and the way back to it"), "policy-version", row.number)
+        yield Around(_("Calls judged by it"), ToolCall, {"policy_version": row.number})
+        yield Around(_("Refused by it"), ToolCall, {"policy_version": row.number, "status": ToolCall.Status.REFUSED.value})
+
+    def has_restore_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("tools_app.change_toolpolicy")
+
+    @admin.action(description=_("Restore this version"), permissions=["restore"])
+    def restore(self, request: HttpRequest, queryset: QuerySet[PolicyVersion]) -> HttpResponse:
+        """The page of the version shows what would change, and asks. Of several chosen ones the history shows all."""
+        chosen = list(queryset[:2])
+        if len(chosen) == 1:
+            return redirect(reverse("policy-version", args=[chosen[0].number]) + "#restore")
+        self.message_user(request, gettext("Choose one version to go back to."), messages.ERROR)
+        return redirect("policy-history")

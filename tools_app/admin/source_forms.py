@@ -1,0 +1,145 @@
+"""The forms of MCP servers and plugins: lists one a line, and what tools_app.policy_store.source_changes says about what was entered."""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.infra.errors import ClawError, Conflict
+from tools_app.models import McpServer, Plugin
+from tools_app.policy_store import source_changes
+from tools_app.sources.mcp import servers
+
+if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
+    from django.forms import Textarea
+
+    ServerModelForm = forms.ModelForm[McpServer]
+    PluginModelForm = forms.ModelForm[Plugin]
+else:
+    from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
+
+    ServerModelForm = PluginModelForm = forms.ModelForm
+
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class LinesField(forms.CharField):
+    """A list, one a line: an argument may have blanks in it."""
+
+    widget = Textarea(attrs={"rows": 4})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str]:
+        return [line.strip() for line in super().clean(value).splitlines() if line.strip()]
+
+
+class PairsField(forms.CharField):
+    """A name and a value on each line, parted by `mark`."""
+
+    widget = Textarea(attrs={"rows": 3})
+
+    def __init__(self, *, mark: str, name: re.Pattern[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._mark, self._name = mark, name
+
+    def prepare_value(self, value: Any) -> Any:
+        shown = f"{self._mark} " if self._mark == ":" else self._mark
+        return "\n".join(f"{name}{shown}{each}" for name, each in value.items()) if isinstance(value, dict) else value
+
+    def clean(self, value: Any) -> dict[str, str]:
+        pairs: dict[str, str] = {}
+        for line in super().clean(value).splitlines():
+            name, mark, rest = (part.strip() for part in line.partition(self._mark))
+            if not line.strip():
+                continue
+            if not mark or not self._name.fullmatch(name):
+                raise ValidationError(
+                    gettext("“%(line)s”: write NAME%(mark)sVALUE") % {"line": line.strip()[:40], "mark": self._mark}
+                )
+            pairs[name] = rest
+        return pairs
+
+
+class McpServerForm(ServerModelForm):
+    args = LinesField(label=_("Arguments"), required=False, help_text=_("One a line. Example: mcp-server-time"))
+    env = PairsField(
+        label=_("Environment"),
+        required=False,
+        mark="=",
+        name=VARIABLE,
+        help_text=_(
+            "NAME=VALUE, one a line, added to PATH, HOME, LANG and the like. A secret stays in the worker’s own environment "
+            "and is named: API_KEY=${WEATHER_API_KEY}"
+        ),
+    )
+    headers = PairsField(
+        label=_("Headers"),
+        required=False,
+        mark=":",
+        name=HEADER,
+        help_text=_("Name: value, one a line. Example: Authorization: Bearer ${WEATHER_TOKEN}"),
+    )
+    include = LinesField(
+        label=_("Only these tools"), required=False, help_text=_("The server’s own names, one a line; get_* is allowed. Empty: all")
+    )
+    exclude = LinesField(label=_("Not these tools"), required=False, help_text=_("One a line. Stronger than the list above"))
+    # What the editor had before them: what somebody else has changed meanwhile is not overwritten unseen.
+    seen_revision = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = McpServer
+        fields = ["name", *servers.SETTINGS]
+        # Not the model's own words: the admin shows help as HTML, and would take `<name>` for a tag.
+        help_texts = {"name": _("Its tools are called weather__forecast and so on, and policies may name it. Example: weather")}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial["seen_revision"] = self.instance.revision
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if self.errors:
+            return cleaned
+        settings = {name: value for name, value in cleaned.items() if name != "seen_revision"}
+        wanted = McpServer(pk=self.instance.pk, **({"name": self.instance.name} | settings))
+        try:
+            _rehearse(source_changes.save_server, wanted, expected_revision=cleaned.get("seen_revision"))
+        except ValidationError as refused:
+            if isinstance(refused.__cause__, Conflict):
+                self._renew()
+            raise
+        return cleaned
+
+    def _renew(self) -> None:
+        """A change made meanwhile is told once: saving again puts this one on top."""
+        renewed = cast("QueryDict", self.data).copy()
+        renewed["seen_revision"] = str(McpServer.objects.get(pk=self.instance.pk).revision)
+        self.data = renewed
+
+
+class PluginForm(PluginModelForm):
+    class Meta:
+        model = Plugin
+        fields = ["enabled"]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if "enabled" in cleaned:
+            _rehearse(source_changes.switch_plugins, [self.instance], on=cleaned["enabled"])
+        return cleaned
+
+
+def _rehearse(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    try:
+        source_changes.rehearse(change, *args, **kwargs)
+    except ClawError as refused:
+        raise ValidationError(refused.message) from refused

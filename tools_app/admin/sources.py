@@ -1,0 +1,198 @@
+"""MCP servers and plugins in the admin. What is done here, tools_app.policy_store.source_changes does; this is their page."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.infra.admin.actions import Outlook, confirmed
+from clawsite.infra.admin.display import EMPTY, word_column
+from clawsite.infra.audit import log as audit_log
+from tools_app.admin.base import ServedAdmin
+from tools_app.admin.source_forms import McpServerForm, PluginForm
+from tools_app.models import McpServer, Plugin
+from tools_app.policy_store import source_changes
+from tools_app.sources import offered
+from tools_app.sources.mcp import servers
+from tools_app.sources.mcp.listing import is_wanted
+from tools_app.sources.mcp.names import tool_name
+
+STATUS = word_column("status", _("status"), {"ready": "success", "starting": "info", "failing": "danger"})
+SHOWN = 120  # characters of an error in a list
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
+def _enable_outlook(_request: HttpRequest, row: McpServer | Plugin) -> Outlook:
+    if row.enabled:
+        return Outlook(_("is enabled already"), acts=False)
+    if isinstance(row, Plugin):
+        words = _("is imported: code of %(package)s %(version)s runs in every process")
+        return Outlook(words % {"package": row.package, "version": row.version})
+    if row.transport == McpServer.Transport.STDIO:
+        return Outlook(_("is started by every worker: %(command)s") % {"command": " ".join([row.command, *row.args])})
+    return Outlook(_("is connected to by every worker: %(url)s") % {"url": row.url})
+
+
+def _disable_outlook(_request: HttpRequest, row: McpServer | Plugin) -> Outlook:
+    if not row.enabled:
+        return Outlook(_("is off already"), acts=False)
+    return Outlook(_("offers nothing any more; calls under way fail"))
+
+
+def _restart_outlook(_request: HttpRequest, server: McpServer) -> Outlook:
+    if not server.enabled:
+        return Outlook(_("is off"), acts=False)
+    return Outlook(_("is left and connected to anew by every worker; calls under way fail"))
+
+
+class SourceAdmin(ServedAdmin):
+    """What both have in common: the switch."""
+
+    audited_as = ""  # by source_changes
+    switch: Any
+
+    def _log(self, request: HttpRequest, rows: Iterable[Any], field: str) -> None:
+        for row in rows:
+            self.log_change(request, row, [{"changed": {"fields": [field]}}])
+
+    @confirmed(
+        label=_("Enable"),
+        warning=_("Agents may then use what these offer, as far as the tool policy allows it."),
+        permission="change",
+        outlook=_enable_outlook,
+    )
+    def enable(self, request: HttpRequest, rows: list[Any]) -> str:
+        self.switch(rows, on=True)
+        self._log(request, rows, "enabled")
+        return ngettext("%d was enabled.", "%d were enabled.", len(rows)) % len(rows)
+
+    @confirmed(
+        label=_("Disable"),
+        warning=_("What these offer disappears from every agent."),
+        permission="change",
+        outlook=_disable_outlook,
+    )
+    def disable(self, request: HttpRequest, rows: list[Any]) -> str:
+        self.switch(rows, on=False)
+        self._log(request, rows, "enabled")
+        return ngettext("%d was disabled.", "%d were disabled.", len(rows)) % len(rows)
+
+    @admin.display(description=_("error"))
+    def error_shown(self, row: McpServer | Plugin) -> str:
+        return _short(row.error) or EMPTY
+
+
+@admin.register(McpServer)
+class McpServerAdmin(SourceAdmin):
+    when_empty = _("An MCP server brings agents more tools. Add one by its address or its command.")
+    form = McpServerForm
+    switch = staticmethod(source_changes.switch_servers)
+    list_display = ["name", "enabled", STATUS, "transport", "tool_count", "restarts", "checked_at", "error_shown"]
+    list_filter = ["enabled", "status", "transport"]
+    search_fields = ["name", "command", "url"]
+    date_hierarchy = "checked_at"
+    ordering = ["name"]
+    actions = ["enable", "disable", "restart"]
+    readonly_fields = ["status", "error", "checked_at", "restarts", "tools_seen", "left_out"]
+    fieldsets = [
+        (None, {"fields": ["name", "enabled", "transport", "seen_revision"]}),
+        (
+            _("A program"),
+            {
+                "fields": ["command", "args", "env"],
+                "description": _("Runs on the host and in the account of every worker: enter only what you trust."),
+            },
+        ),
+        (_("An address"), {"fields": ["url", "headers"]}),
+        (_("Which of its tools"), {"fields": ["include", "exclude", "timeout_seconds"]}),
+        (_("As a worker last saw it"), {"fields": [("status", "checked_at", "restarts"), "error", "tools_seen", "left_out"]}),
+    ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: McpServer | None = None) -> list[str]:
+        return [*self.readonly_fields, "name"] if obj else list(self.readonly_fields)  # the key policies go by
+
+    @admin.display(description=_("tools"))
+    def tool_count(self, server: McpServer) -> str:
+        wanted = sum(is_wanted(tool["name"], server.include, server.exclude) for tool in server.tools)
+        return str(wanted) if wanted == len(server.tools) else f"{wanted} / {len(server.tools)}"
+
+    @admin.display(description=_("tools"))
+    def tools_seen(self, server: McpServer) -> str:
+        lines = [
+            (
+                tool_name(server.name, tool["name"]),
+                gettext("offered") if is_wanted(tool["name"], server.include, server.exclude) else gettext("filtered out"),
+                tool["description"],
+            )
+            for tool in server.tools
+        ]
+        body = format_html_join("", '<tr><th scope="row">{}</th><td>{}</td><td>{}</td></tr>', lines)
+        return format_html('<table class="tools"><tbody>{}</tbody></table>', body) if lines else EMPTY
+
+    @admin.display(description=_("left out"))
+    def left_out(self, server: McpServer) -> str:
+        notes = [*server.notes, *offered.current().problems.get(server.name, [])]
+        return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((each,) for each in notes))) if notes else EMPTY
+
+    def save_model(self, request: HttpRequest, obj: McpServer, form: Any, change: bool) -> None:
+        source_changes.save_server(obj, expected_revision=form.cleaned_data.get("seen_revision"))
+
+    def delete_model(self, request: HttpRequest, obj: McpServer) -> None:
+        source_changes.delete_servers([obj])
+
+    @confirmed(
+        label=_("Restart"),
+        warning=_("Every worker connects anew."),
+        permission="change",
+        outlook=_restart_outlook,
+    )
+    def restart(self, request: HttpRequest, rows: list[McpServer]) -> str:
+        servers.restart(rows)
+        audit_log.record_all(
+            [audit_log.Entry("admin.acted", subject=("MCP server", row.pk), details={"change": "restarted"}) for row in rows]
+        )
+        self._log(request, rows, "revision")
+        return ngettext("%d server is restarted.", "%d servers are restarted.", len(rows)) % len(rows)
+
+
+@admin.register(Plugin)
+class PluginAdmin(SourceAdmin):
+    """Plugins are installed with pip and found by the workers; here they are only switched."""
+
+    when_empty = _("Plugins are Python packages that are installed beside Clawsite; each is listed here once it is found.")
+    form = PluginForm
+    switch = staticmethod(source_changes.switch_plugins)
+    list_display = ["name", "enabled", "package", "version", "tool_count", "seen_at", "error_shown"]
+    list_filter = ["enabled"]
+    search_fields = ["name", "package"]
+    date_hierarchy = "seen_at"
+    ordering = ["name"]
+    actions = ["enable", "disable"]
+    fields = ["name", "enabled", ("package", "version"), "tools", "error", "seen_at"]
+    readonly_fields = ["name", "package", "version", "tools", "error", "seen_at"]
+
+    @admin.display(description=_("tools"))
+    def tool_count(self, plugin: Plugin) -> int:
+        return len(plugin.tools)
+
+    def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
+        """And the one that is to be enabled."""
+        row = self.get_object(request, object_id) if object_id else None
+        wanted = row and request.POST.get("enabled") and self.has_change_permission(request, row)
+        return [*super()._plugins_for(request, object_id), *([row.name] if row and wanted else [])]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Plugin | None = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: Plugin, form: Any, change: bool) -> None:
+        source_changes.switch_plugins([obj], on=obj.enabled)

@@ -1,0 +1,69 @@
+"""What is told of a question: in the audit log, to whoever shows open ones, and in its conversation. It changes none."""
+
+from typing import Any
+
+from django.db import transaction
+
+from clawsite.infra import bus
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit.actor import Actor
+from sessions_app.events.announce import announce
+from sessions_app.events.journal import NewEvent
+from sessions_app.runs import hot_sql
+from sessions_app.runs.hot_sql import LeaseLost, Step
+from tools_app.approvals.allowed_by import granted_with
+from tools_app.models import Approval
+
+
+def noted(action: str, approval: Approval, *, actor: Actor, **details: Any) -> None:
+    """In the audit log, with the plan's hash: what was asked, agreed to and run is the same, or it can be seen that it is not."""
+    audit_log.record(
+        action,
+        actor=actor,
+        subject=("approval", approval.pk),
+        session=approval.session_id or "",
+        run=approval.run_id or "",
+        plan=approval.plan_hash,
+        line=approval.plan["line"],
+        agent=approval.agent,
+        **details,
+    )
+
+
+def tell(approval: Approval, change: str) -> None:
+    """A hint that a question was asked or changed; whoever hears it reads the row."""
+    message = {"k": "approval", "id": str(approval.pk), "change": change, "session": str(approval.session_id or "")}
+    transaction.on_commit(lambda: bus.publish(message))
+
+
+def tell_session(approval: Approval) -> None:
+    """Tell those who follow the chat, unless a worker has the run: then its next step tells."""
+    session, run = approval.session, approval.run
+    if session is None or run is None:
+        return
+    data = {
+        "phase": "decided",
+        "name": approval.tool,
+        "toolCallId": approval.call_id,
+        "approval": {
+            "id": str(approval.pk),
+            "status": approval.status,
+            "decision": approval.decision,
+            "by": approval.decided_by.get_username() if approval.decided_by else None,
+            "reason": approval.last_reason,
+            **granted_with(approval),
+        },
+    }
+    try:
+        with transaction.atomic():
+            told = hot_sql.commit_step(Step(run.pk, session.id, None, events=[NewEvent("tool", data)]))
+    except LeaseLost:
+        return
+    announce(
+        session_id=session.id,
+        session_key=session.key,
+        owner_id=session.owner_id,
+        told=told,
+        run_pk=run.pk,
+        run_id=run.run_id,
+    )

@@ -1,0 +1,242 @@
+"""Commands that need no question: found for a plan, made from an answer, used, revoked. One row a grant, never deleted."""
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils.translation import gettext as _
+
+from clawsite.accounts.models import User
+from clawsite.infra import clock
+from clawsite.infra.audit import actor as acting
+from clawsite.infra.audit import log as audit_log
+from clawsite.infra.audit.actor import Actor
+from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from tools_app.core.hidden_characters import has_hidden
+from tools_app.exec.gate.allowlist import covers, settled
+from tools_app.exec.gate.verdict import AllowEntry, Analysis
+from tools_app.exec.plan import ExecPlan
+from tools_app.models import Approval, Grant
+
+ALWAYS = dt.timedelta(days=90)  # nothing is for ever: what is still needed is asked once more
+LONGEST = dt.timedelta(hours=8)
+MOST_USES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """For how long, how often and where the same may be done again without a question."""
+
+    scope: Literal["session", "agent", "directory"] = "session"
+    seconds: int | None = None
+    uses: int | None = None
+
+    def checked(self) -> "Wish":
+        if self.seconds is None and self.uses is None:
+            raise InvalidRequest(_("say for how long or how often it is allowed"))
+        if self.seconds is not None and not 60 <= self.seconds <= LONGEST.total_seconds():
+            raise InvalidRequest(_("it can be allowed for one minute to eight hours"))
+        if self.uses is not None and not 1 <= self.uses <= MOST_USES:
+            raise InvalidRequest(_("it can be allowed 1 to %(most)d times") % {"most": MOST_USES})
+        return self
+
+    def narrower(self, other: "Wish") -> "Wish | None":
+        """Where two people must agree, only what both said. None: a session and a directory, neither of which holds the other."""
+        scopes = {self.scope, other.scope} - {"agent"}
+        if len(scopes) > 1:
+            return None
+        return Wish(scopes.pop() if scopes else "agent", _least(self.seconds, other.seconds), _least(self.uses, other.uses))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"scope": self.scope, "seconds": self.seconds, "uses": self.uses}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The grants that reach a plan."""
+
+    rows: Sequence[Grant]
+    plan: ExecPlan
+
+    @property
+    def entries(self) -> tuple[AllowEntry, ...]:
+        return tuple(entry for row in self.rows for entry in entries_of(row))
+
+    @property
+    def whole_line(self) -> tuple[int, ...]:
+        """The grant of exactly this line, if there is one: same programs and scripts, as reachable and as shut in as seen."""
+        return tuple(row.pk for row in self.rows if row.line and row.line == self.plan.line and self._as_seen(row))[:1]
+
+    def _as_seen(self, row: Grant) -> bool:
+        if row.approval is None:
+            return False
+        seen = ExecPlan.from_json(row.approval.plan)
+        same_things = (seen.executables, seen.scripts) == (self.plan.executables, self.plan.scripts)
+        same_place = (seen.cwd, seen.access) == (self.plan.cwd, self.plan.access)
+        return same_things and same_place and self.plan.network <= seen.network and self.plan.level >= seen.level
+
+    def that_match(self, analysis: Analysis) -> tuple[int, ...]:
+        """Those that name a program of the line, with these arguments where they name any."""
+        return tuple(
+            row.pk for row in self.rows if any(covers(entry, each) for entry in entries_of(row) for each in analysis.programs)
+        )
+
+    def without_counted(self) -> "Standing":
+        return Standing([row for row in self.rows if row.uses_left is None], self.plan)
+
+    def with_counted(self) -> "Iterator[tuple[Standing, tuple[int, ...]]]":
+        """What counts uses, each by itself and at last all together; with the grants that would be used."""
+        free = self.without_counted().rows
+        counted = [row for row in self.rows if row.uses_left is not None and row.entries]
+        for chosen in (*([row] for row in counted), counted if len(counted) > 1 else []):
+            if chosen:
+                yield Standing([*free, *chosen], self.plan), tuple(row.pk for row in chosen)
+
+
+def entries_of(grant: Grant) -> tuple[AllowEntry, ...]:
+    return tuple(
+        settled(AllowEntry(each["pattern"], tuple(each["shape"]) if each.get("shape") is not None else None))
+        for each in grant.entries
+    )
+
+
+def living() -> Q:
+    """Neither revoked, nor expired, nor used up."""
+    return Q(revoked_at__isnull=True) & (Q(expires_at__isnull=True) | Q(expires_at__gt=clock.now())) & ~Q(uses_left=0)
+
+
+def standing_for(plan: ExecPlan) -> Standing:
+    """The grants that reach this plan, by its agent, session and directory."""
+    reach = (
+        Q(scope=Grant.Scope.INSTALLATION)
+        | Q(scope=Grant.Scope.AGENT, subject=plan.agent)
+        | Q(scope=Grant.Scope.SESSION, subject=plan.session)
+        | Q(scope=Grant.Scope.DIRECTORY, subject=plan.cwd)
+    )
+    found = Grant.objects.filter(reach, Q(agent="") | Q(agent=plan.agent)).filter(living())
+    return Standing(list(found.select_related("approval", "owner", "seconded_by").order_by("id")), plan)
+
+
+def give(approval: Approval, *, by: User, wish: Wish | None, seconded_by: User | None = None) -> Grant:
+    """What an answer allows from now on. Without a wish: always, for this agent."""
+    plan = ExecPlan.from_json(approval.plan)
+    entries, line = approval.shown.get("narrow", []), ""
+    if not entries:
+        if wish is None:
+            raise InvalidRequest(_("this command cannot be allowed for good: %(why)s") % {"why": approval.shown["notNarrow"]})
+        line = plan.line
+    now = clock.now()
+    scope, subject = Grant.Scope.AGENT, plan.agent
+    expires, uses = now + ALWAYS, None
+    if wish:
+        scope = Grant.Scope(wish.scope)
+        subject = {Grant.Scope.SESSION: plan.session, Grant.Scope.AGENT: plan.agent, Grant.Scope.DIRECTORY: plan.cwd}[scope]
+        expires = now + (dt.timedelta(seconds=wish.seconds) if wish.seconds else LONGEST)
+        uses = wish.uses
+    grant = Grant.objects.create(
+        scope=scope,
+        subject=subject,
+        agent=plan.agent,
+        entries=entries,
+        line=line,
+        owner=by,
+        seconded_by=seconded_by,
+        from_answer=True,
+        approval=approval,
+        created_at=now,
+        expires_at=expires,
+        uses_left=uses,
+    )
+    _noted("grant.made", grant, acting.account(by), expires=expires.isoformat(), uses=uses)
+    return grant
+
+
+def use(pks: Sequence[int]) -> bool:
+    """Count one use of each; False when one of them is gone meanwhile, and then none is counted."""
+    if not pks:
+        return True
+    alive = list(Grant.objects.select_for_update().filter(pk__in=pks).filter(living()).values_list("pk", flat=True))
+    if len(alive) != len(set(pks)):
+        return False
+    Grant.objects.filter(pk__in=alive).update(uses=F("uses") + 1, uses_left=F("uses_left") - 1, last_used_at=clock.now())
+    for grant in Grant.objects.filter(pk__in=alive):
+        _noted("grant.used", grant, acting.agent(grant.agent), left=grant.uses_left)
+    return True
+
+
+def add_by_hand(
+    patterns: Sequence[str],
+    *,
+    by: User,
+    scope: str,
+    subject: str = "",
+    agent: str = "",
+    note: str = "",
+    expires_at: dt.datetime | None = None,
+    uses: int | None = None,
+) -> Grant:
+    """Put programs on the list. What they may be given the gate still decides by its rules about arguments. Only people do this."""
+    if by.is_service or not by.has_perm("tools_app.add_grant"):
+        raise Forbidden(_("you may not add grants"))
+    for pattern in patterns:
+        if fault := fault_of(pattern):
+            raise InvalidRequest(fault)
+    if not patterns:
+        raise InvalidRequest(_("name at least one program"))
+    if (scope == Grant.Scope.INSTALLATION) == bool(subject):
+        raise InvalidRequest(_("name the agent, session or directory; everybody has none"))
+    grant = Grant.objects.create(
+        scope=scope,
+        subject=subject,
+        agent=agent,
+        entries=[{"pattern": pattern, "shape": None} for pattern in patterns],
+        owner=by,
+        note=note,
+        created_at=clock.now(),
+        expires_at=expires_at,
+        uses_left=uses,
+    )
+    _noted("grant.made", grant, acting.account(by), expires=str(expires_at or ""), uses=uses)
+    return grant
+
+
+def fault_of(pattern: str) -> str:
+    """What is wrong with the name of a program, in words; empty when nothing is."""
+    words = {"pattern": pattern}
+    if not pattern or has_hidden(pattern) or any(character.isspace() for character in pattern):
+        return _("“%(pattern)s” is no name of a program: it is empty or has blanks or characters that nobody sees") % words
+    if "/" in pattern and not pattern.startswith("/"):
+        return _("“%(pattern)s” must be a whole path, or a name without a slash") % words
+    if "/" not in pattern and "*" in pattern:
+        return _("“%(pattern)s” would be any program; a pattern needs a whole path, such as /usr/bin/python3*") % words
+    if pattern.strip("/*") == "":
+        return _("“%(pattern)s” would be any program") % words
+    return ""
+
+
+@transaction.atomic
+def revoke(pk: int, *, by: User) -> Grant:
+    """Take a grant back. Commands that run go on; the next one is asked about."""
+    if by.is_service or not (by.has_perm("accounts.approve_commands") or by.has_perm("tools_app.change_grant")):
+        raise Forbidden(_("you may not take back grants"))
+    changed = Grant.objects.filter(pk=pk, revoked_at__isnull=True).update(revoked_at=clock.now(), revoked_by=by)
+    grant = Grant.objects.filter(pk=pk).first()
+    if grant is None:
+        raise NotFound(_("there is no such grant"))
+    if not changed:
+        raise Conflict(_("it was taken back already"))
+    _noted("grant.revoked", grant, acting.account(by))
+    return grant
+
+
+def _noted(action: str, grant: Grant, actor: Actor, **details: Any) -> None:
+    what = {"scope": grant.scope, "of": grant.subject, "programs": grant.entries, "line": grant.line}
+    audit_log.record(action, actor=actor, subject=("grant", grant.pk), **what, **details)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    said = [value for value in (one, other) if value is not None]
+    return min(said) if said else None

@@ -1,0 +1,169 @@
+"""The file tools read, write, edit and glob. Where they may reach is decided in tools_app.builtin.files.workspace."""
+
+import asyncio
+
+from pydantic import Field
+
+from tools_app.builtin.files import tree
+from tools_app.builtin.files.patterns import BadPattern, FilePattern
+from tools_app.builtin.files.workspace import Workspace
+from tools_app.core.definition import Call, Execute, MayBeBlank, ToolArgs, ToolEnv, ToolFailed, ToolResult, text_result, tool
+
+MAX_SHOWN_BYTES = 50 * 1024  # of a file in one call: half of what a result may hold
+MAX_WALKED = 200_000  # directory entries; about a second of work
+BINARY_PROBE = 8192  # bytes; a NUL among the first ones is how git and grep know binary files too
+
+
+def text_of(content: bytes, path: str) -> str:
+    if b"\0" in content[:BINARY_PROBE]:
+        raise ToolFailed(f"`{path}` is a binary file of {len(content)} bytes; only text can be shown or edited")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ToolFailed(f"`{path}` is not UTF-8 text; only UTF-8 can be shown or edited") from None
+
+
+class ReadArgs(ToolArgs):
+    path: str = Field(description="File to show, relative to the workspace")
+    offset: int = Field(1, ge=1, description="First line to show, counted from 1")
+    limit: int = Field(2000, ge=1, le=10_000, description="How many lines to show at most")
+
+
+@tool("read", group="fs", args=ReadArgs, read_only=True)
+def make_read(env: ToolEnv) -> Execute[ReadArgs]:
+    """Show a text file from the workspace, or part of it: `limit` lines from line `offset` on, at most 50 KB at once.
+    When there is more, the last line says where to go on."""
+    workspace = Workspace.of(env)
+
+    async def read(args: ReadArgs, call: Call) -> ToolResult:
+        content, _ = await asyncio.to_thread(workspace.read, args.path)
+        lines = text_of(content, args.path).removeprefix("\ufeff").removesuffix("\n").split("\n")
+        if args.offset > len(lines):
+            raise ToolFailed(f"`{args.path}` has {len(lines)} lines; line {args.offset} does not exist")
+        asked = lines[args.offset - 1 : args.offset - 1 + args.limit]
+        shown = _first_that_fit(asked)
+        last = args.offset + len(shown) - 1
+        text = "\n".join(shown)
+        if len(shown) == 1 and len(shown[0]) < len(asked[0]):
+            text += f"\n[line {args.offset} has {len(asked[0])} characters, cut here]"
+        if last < len(lines):
+            text += f"\n[lines {args.offset} to {last} of {len(lines)}; go on with offset {last + 1}]"
+        return text_result(text, details={"path": args.path, "lines": len(lines), "first": args.offset, "last": last})
+
+    return read
+
+
+def _first_that_fit(lines: list[str]) -> list[str]:
+    """As many whole lines as fit in one answer, or a piece of the first if not even that one does."""
+    room = MAX_SHOWN_BYTES
+    for number, line in enumerate(lines):
+        room -= len(line.encode()) + 1
+        if room < 0:
+            return lines[:number] or [line.encode()[:MAX_SHOWN_BYTES].decode(errors="ignore")]
+    return lines
+
+
+class WriteArgs(ToolArgs):
+    path: str = Field(description="File to write, relative to the workspace")
+    content: MayBeBlank = Field(description="The whole new content of the file")
+
+
+@tool("write", group="fs", args=WriteArgs)
+def make_write(env: ToolEnv) -> Execute[WriteArgs]:
+    """Create a file in the workspace or replace its whole content. Missing directories are created.
+    To change a part of a file, use `edit`."""
+    workspace = Workspace.of(env)
+
+    async def write(args: WriteArgs, call: Call) -> ToolResult:
+        content = encoded(args.content)
+        new = await asyncio.to_thread(workspace.write, args.path, content)
+        words = f"{'created' if new else 'replaced'} `{args.path}` ({len(content)} bytes)"
+        return text_result(words, details={"path": args.path, "bytes": len(content), "created": new})
+
+    return write
+
+
+def encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ToolFailed("the text has half of a surrogate pair, which cannot be written as UTF-8") from None
+
+
+class EditArgs(ToolArgs):
+    path: str = Field(description="File to change, relative to the workspace")
+    old_text: MayBeBlank = Field(description="Exact text to replace, with its blanks and line breaks")
+    new_text: MayBeBlank = Field(description="Text to put in its place")
+    replace_all: bool = Field(False, description="Replace every place where old_text stands, not just one")
+
+
+@tool("edit", group="fs", args=EditArgs)
+def make_edit(env: ToolEnv) -> Execute[EditArgs]:
+    """Replace a piece of text in a file of the workspace. `old_text` must stand in the file exactly once,
+    unless `replace_all` is set: give enough of the surrounding lines to make it unique."""
+    workspace = Workspace.of(env)
+
+    async def edit(args: EditArgs, call: Call) -> ToolResult:
+        count = await asyncio.to_thread(_edit, workspace, args)
+        words = f"changed {count} place{'s' if count > 1 else ''} in `{args.path}`"
+        return text_result(words, details={"path": args.path, "replacements": count})
+
+    return edit
+
+
+def _edit(workspace: Workspace, args: EditArgs) -> int:
+    if not args.old_text:
+        raise ToolFailed("old_text is empty: to create a file or replace all of it, use `write`")
+    if args.old_text == args.new_text:
+        raise ToolFailed("old_text and new_text are the same: nothing would change")
+    content, found = workspace.read(args.path)
+    before = text_of(content, args.path)
+    old, new = args.old_text, args.new_text
+    if "\r\n" in before and "\r" not in old:  # `read` shows \n for every line end
+        old, new = old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
+    count = before.count(old)
+    if not count:
+        raise ToolFailed(f"old_text does not stand in `{args.path}`: it must match exactly, blanks included; read the file again")
+    if count > 1 and not args.replace_all:
+        raise ToolFailed(f"old_text stands {count} times in `{args.path}`: give more of the lines around it, or set replace_all")
+    workspace.write(args.path, encoded(before.replace(old, new)), unchanged_since=found)
+    return count
+
+
+class GlobArgs(ToolArgs):
+    pattern: str = Field(description="Such as `**/*`, `*.md`, `src/**/*.{py,html}`")
+    path: str = Field(".", description="Directory to search, relative to the workspace")
+    limit: int = Field(500, ge=1, le=2000, description="How many files to name at most")
+
+
+@tool("glob", group="fs", args=GlobArgs, read_only=True)
+def make_glob(env: ToolEnv) -> Execute[GlobArgs]:
+    """List the files in the workspace whose paths fit a pattern. To list all files, use the pattern `**/*`.
+    `*` and `?` stand for characters of one name, `**` for any number of directories, `{a,b}` for either:
+    `*.py` finds files in the directory itself, `**/*.py` also in all below. Links and `.git` are left out."""
+    workspace = Workspace.of(env)
+
+    async def glob(args: GlobArgs, call: Call) -> ToolResult:
+        try:
+            pattern = FilePattern(args.pattern)
+        except BadPattern as error:
+            raise ToolFailed(str(error)) from error
+        paths, more = await asyncio.to_thread(_glob, workspace, pattern, args)
+        text = "\n".join(paths) or "no files match"
+        if more:
+            text += f"\n[{len(paths)} files are named, there may be more: narrow the pattern or the path]"
+        return text_result(text, details={"count": len(paths), "more": more})
+
+    return glob
+
+
+def _glob(workspace: Workspace, pattern: FilePattern, args: GlobArgs) -> tuple[list[str], bool]:
+    prefix = "".join(f"{name}/" for name in workspace.parts(args.path))
+    walk = tree.Walk(pattern, max_entries=MAX_WALKED)
+    paths: list[str] = []
+    with workspace.directory(args.path) as top:
+        for found in walk.below(top):
+            if len(paths) == args.limit:
+                return paths, True
+            paths.append(prefix + found.path)
+    return paths, not walk.complete

@@ -1,0 +1,135 @@
+"""Opening and walking files below a directory without ever following a symbolic link. Standard library only.
+
+Every name is opened relative to the descriptor of its parent with O_NOFOLLOW, so that swapping a directory for a link
+between a check and its use leads nowhere. Failures are plain OSErrors; tools_app.builtin.files.workspace puts them in words.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from tools_app.builtin.files.patterns import FilePattern, States
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: should a FIFO take the place of the file we looked at, opening it must not wait for a writer.
+REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+MAX_DEPTH = 64  # a descriptor is held open for each level
+SKIPPED = frozenset({".git"})  # thousands of objects that nobody wants to read
+
+
+class NotARegularFile(OSError):
+    """A device, FIFO or socket: opening one may block or act."""
+
+
+@contextmanager
+def directory(top: int, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
+    """The descriptor of a directory below `top`, entered one name at a time."""
+    current = os.dup(top)
+    try:
+        for name in parts:
+            below = _enter(current, name, create=create)
+            os.close(current)
+            current = below
+        yield current
+    finally:
+        os.close(current)
+
+
+def _enter(parent: int, name: str, *, create: bool) -> int:
+    try:
+        return os.open(name, DIRECTORY, dir_fd=parent)
+    except FileNotFoundError:
+        if not create:
+            raise
+    except NotADirectoryError:
+        raise_if_link(parent, name)
+        raise
+    with suppress(FileExistsError):  # somebody else was quicker; whatever it is, opening it decides
+        os.mkdir(name, dir_fd=parent)
+    return os.open(name, DIRECTORY, dir_fd=parent)
+
+
+def raise_if_link(parent: int, name: str) -> None:
+    """Linux answers ENOTDIR for a link where a directory was asked; this only serves to say it in better words."""
+    if stat.S_ISLNK(os.lstat(name, dir_fd=parent).st_mode):
+        raise OSError(errno.ELOOP, "symbolic link", name)
+
+
+def open_regular(parent: int, name: str) -> int:
+    """Open a regular file for reading; links, directories and special files are refused."""
+    must_be_regular(os.lstat(name, dir_fd=parent), name)  # before opening: that alone can act on a device
+    opened = os.open(name, REGULAR, dir_fd=parent)
+    try:
+        must_be_regular(os.fstat(opened), name)
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def must_be_regular(found: os.stat_result, name: str) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, "symbolic link", name)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "is a directory", name)
+    if not stat.S_ISREG(found.st_mode):
+        raise NotARegularFile(errno.EINVAL, "not a regular file", name)
+
+
+def read_at_most(parent: int, name: str, limit: int) -> tuple[bytes, os.stat_result]:
+    """Content and identity of a file. A file that grows while it is read is cut at `limit` + 1 bytes, never longer."""
+    with os.fdopen(open_regular(parent, name), "rb") as file:
+        found = os.fstat(file.fileno())
+        return file.read(limit + 1), found
+
+
+class Found(NamedTuple):
+    """A regular file; `parent` is open only until the walk goes on."""
+
+    path: str
+    parent: int
+    name: str
+
+
+class Walk:
+    """Every regular file below a directory that fits the pattern, by name. Links are passed over."""
+
+    def __init__(self, pattern: FilePattern, *, max_entries: int) -> None:
+        self._pattern = pattern
+        self._left = max_entries
+        self.complete = True  # False once something was left out for its depth or number
+
+    def below(self, top: int) -> Iterator[Found]:
+        return self._below(top, "", self._pattern.start, depth=0)
+
+    def _below(self, current: int, prefix: str, states: States, depth: int) -> Iterator[Found]:
+        with os.scandir(current) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        for entry in entries:
+            self._left -= 1
+            if self._left < 0:
+                self.complete = False
+                return
+            reached = self._pattern.step(states, entry.name)
+            if not reached or entry.name in SKIPPED:
+                continue
+            path = prefix + entry.name
+            if entry.is_file(follow_symlinks=False):
+                if self._pattern.is_match(reached):
+                    yield Found(path, current, entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                if depth == MAX_DEPTH:
+                    self.complete = False
+                    continue
+                try:
+                    below = os.open(entry.name, DIRECTORY, dir_fd=current)
+                except OSError:  # gone, unreadable, or a link by now
+                    continue
+                try:
+                    yield from self._below(below, f"{path}/", reached, depth + 1)
+                finally:
+                    os.close(below)

@@ -1,0 +1,194 @@
+"""Argument rules of interpreters and build tools: what the workspace itself says may run, code on the command line asks.
+
+Whoever allowlists such a program lets it run files of the workspace. Code inside the line, from standard input, from files
+outside the workspace or that the same line writes, or packages named in the line are something else.
+"""
+
+import re
+from collections.abc import Callable
+
+from tools_app.exec.gate.programs import python_modules
+from tools_app.exec.gate.programs.invocation import Call
+from tools_app.exec.gate.programs.options import options, read_options
+from tools_app.exec.gate.shell.words import Word
+from tools_app.exec.gate.types import names
+
+# Options before the script. Those that evaluate code or preload files are not in it.
+INTERPRETERS: dict[str, str] = {
+    "python": "-u -B -O -OO -I -E -s -S -b -q -V -VV -W: --version --help -h -m:",
+    "pypy": "-u -B -O -I -E -s -V --version -m:",
+    "node": """-v --version --test --check -c --enable-source-maps --no-warnings --trace-warnings --trace-uncaught -h --help""",
+    "ruby": "-w -v --version -c --help",
+    "perl": "-w -c -v --version -t -T --help",
+    "php": "-v --version -l --help",
+    "lua": "-v",
+    "luajit": "-v",
+    "Rscript": "--version --vanilla",
+    "tclsh": "",
+    "wish": "",
+    "expect": "",
+    "guile": "--version",
+    "osascript": "",
+    "julia": "--version",
+    "elixir": "--version",
+    "escript": "",
+    "groovy": "--version",
+    "scala": "--version",
+}
+SHOWS_AND_ENDS = ("-V", "-VV", "--version", "-v", "-h", "--help")
+MAKE = """-n -s -k -i -B -j? -l? -w -r -R -d -q -C: -f: --dry-run --silent --quiet --keep-going --jobs[=] --always-make
+    --directory= --file= --makefile= --question --touch --version --help --no-print-directory --print-directory
+    --output-sync[=]"""
+NPM = """-s -g --silent --version -v --if-present --workspaces --workspace= -w: --omit= --include= --json --depth=
+    --long --all --prod"""
+NPM_READS = names("ls list outdated view info audit root prefix bin doctor ping help why explain fund")
+PIP = """-r: --requirement= -e: --editable= -q -v -U --upgrade --quiet --verbose --no-deps --no-cache-dir
+    --disable-pip-version-check --version -V --outdated --format= -c: --constraint= --user --no-input --dry-run
+    --require-hashes --no-build-isolation"""
+CARGO = """-q -v --quiet --verbose --release -r --all --workspace -p: --package= --bin= --lib --bins --tests --test= --example=
+    --examples --benches --bench= --all-targets --all-features --no-default-features --features= -F: --locked --offline
+    --frozen --no-run --no-fail-fast --message-format= --color= -j: --jobs= --check --version -V --no-deps --depth=
+    -D: -W: -A: --fix --allow-dirty"""
+GO = """-v -race -count= -run= -short -cover -coverprofile=> -bench= -benchmem -timeout= -o=> -n -x -json -tags= -failfast -m -w
+    -l -d -parallel= -p="""
+COMPILER = """-c -S -E -g -g0 -g1 -g2 -g3 -ggdb -o:> -O* -I* -L* -l* -D* -U* -std=* -Wall -Wextra -Werror -Werror=* -Wpedantic
+    -pedantic -Wno-* -Wshadow -Wconversion -Wformat* -W -w -fPIC -fPIE -fpic -fno-* -fsanitize=* -fstack-protector*
+    -shared -static -pthread -m64 -m32 -march=* -mtune=* -M -MM -MD -MMD -MF:> -MT: -MP -pipe -v --version -dumpversion
+    -dumpmachine -x:"""
+SHELL = "-e -u -x -v -n -l -i -o: -O: --norc --noprofile --login --posix"
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+OWN_PACKAGE = re.compile(r"\.(/[\w./-]*)?(\[[\w,-]+\])?")  # the workspace itself or a directory in it
+LOCAL_SUBCOMMANDS = {
+    "cargo": names("build check test run clippy fmt doc tree metadata bench clean version"),
+    "go": names("build test vet fmt run list version mod env clean doc"),
+}
+
+
+def interpreter(call: Call) -> None:
+    known = INTERPRETERS[call.name]
+    texts = [word.text for word in call.arguments]
+    # What follows the name of a module is for the module.
+    own = call.arguments[: texts.index("-m") + 2] if "-m" in texts else call.arguments
+    found = call.read(known, own, stop_at_operand=True)
+    if found.unknown or found.has(*SHOWS_AND_ENDS):
+        return
+    if module := found.value("-m"):
+        if found.after < len(own):
+            call.doubt("what it runs is not understood")
+        python_modules.module(call, module, call.arguments[len(own) :])
+        return
+    rest = call.arguments[found.after :]
+    if found.has("--test"):
+        call.run_code(*rest)  # the files to test; without any it looks for them
+        return
+    script = rest[0].text if rest else None
+    if script is None or script in ("-", ""):
+        call.doubt("the code comes from standard input, or which file it runs is known only when the line runs", "inline-code")
+        return
+    if "://" in script:
+        call.doubt(f"the code comes from {script} and not from a file", "inline-code")
+    call.run_code(rest[0])
+
+
+def make(call: Call) -> None:
+    found = call.read(MAKE)
+    if found.has("--version", "--help"):
+        return
+    for operand in found.operands:
+        if operand.text is None or "=" in operand.text:
+            call.doubt("a variable given on the line can replace the programs that make starts")
+    files = [file for name in ("-f", "--file", "--makefile") for file in found.given.get(name, [])]
+    if any(file.text in (None, "-") for file in files):
+        call.doubt("the makefile comes from standard input", "inline-code")
+    if found.has("-C") and found.has("--directory"):
+        call.doubt("in which directory it begins is written in two ways")
+    directory = call.gone_into([*found.given.get("-C", []), *found.given.get("--directory", [])])
+    call.run_code(*(files or map(literal, MAKEFILES)), cwds=directory)
+
+
+def npm(call: Call) -> None:
+    found = call.read(NPM, _before_double_dash(call))
+    first, *rest = found.texts() or [None]
+    if found.has("--version", "-v"):
+        return
+    call.run_code(literal("package.json"))
+    if first in NPM_READS:
+        return
+    if found.has("-g") or not (
+        (first in ("test", "t", "start", "build") and None not in rest)
+        or (first in ("run", "run-script") and len(rest) <= 1 and None not in rest)
+        or (first in ("ci", "install", "i") and not rest)
+    ):
+        call.doubt("only scripts and packages that the workspace names itself run without a question")
+
+
+def pip(call: Call) -> None:
+    found = call.read(PIP)
+    first = found.operands[0].text if found.operands else None
+    if found.has("--version", "-V") or first in ("list", "show", "freeze", "check", "inspect"):
+        return
+    named = [*found.operands[1:], *(word for option in ("-e", "--editable") for word in found.given.get(option, []))]
+    lists = [word for option in ("-r", "--requirement", "-c", "--constraint") for word in found.given.get(option, [])]
+    if first != "install" or any(not OWN_PACKAGE.fullmatch(each.text or "") for each in named):
+        call.doubt("it would install or remove packages that the line names")
+        return
+    if any(each.text is None or "://" in each.text or each.text.startswith("-") for each in lists):
+        call.doubt("the list of packages is not a file of the workspace")
+    packages = [literal((each.text or "").partition("[")[0]) for each in named]
+    told = [literal(f"{each.text}/{name}") for each in packages for name in ("setup.py", "setup.cfg", "pyproject.toml")]
+    call.run_code(*lists, *packages, *told)
+
+
+def subcommands(call: Call) -> None:
+    """cargo and go: what they do with the workspace's own code."""
+    known, single_dash = (CARGO, False) if call.name == "cargo" else (GO, True)
+    found = call.read(known, _before_double_dash(call), single_dash=single_dash)
+    first, *rest = found.texts() or [None]
+    if found.has("--version", "-V") and not found.operands:
+        return
+    # Settings of the workspace name programs for nearly every subcommand, such as another compiler.
+    paths = [each for each in found.operands[1:] if call.name == "go" and (each.text or each.lead).startswith((".", "/", "~"))]
+    call.run_code(*map(literal, ("Cargo.toml", "build.rs") if call.name == "cargo" else ("go.mod",)), *paths)
+    if first not in LOCAL_SUBCOMMANDS[call.name]:
+        call.doubt(f"the subcommand {first or '(none)'} is not on the list")
+    elif call.name == "go" and (
+        (first == "mod" and rest[:1] not in (["tidy"], ["download"], ["verify"], ["graph"], ["why"]))
+        or (first == "env" and found.has("-w"))
+        or (first == "run" and any(each is None or not each.startswith(".") for each in rest[:1] or [None]))
+    ):
+        call.doubt(f"this use of {first} is not on the list")
+    if first == "clippy" and found.has("--fix"):
+        call.doubt("it changes the code")
+
+
+def compiler(call: Call) -> None:
+    found = call.read(COMPILER, single_dash=True)
+    if any((operand.text or "").startswith("@") for operand in found.operands):
+        call.doubt("further options come from a file")
+
+
+def version_only(call: Call) -> None:
+    """Programs that exist to start others, or to change the system: nothing but their version is known to be safe."""
+    if not (len(call.arguments) == 1 and call.arguments[0].text in ("--version", "--help")):
+        call.doubt("it can start other programs or change the system, so it is looked at each time")
+
+
+def shell(call: Call) -> None:
+    if [word.text for word in call.arguments] != ["--version"]:
+        call.doubt("a shell runs commands that nobody has seen here", "inline-code")
+        found = read_options(call.arguments, options(SHELL), stop_at_operand=True)
+        if not found.unknown:
+            call.run_code(*call.arguments[found.after :][:1])
+
+
+def _before_double_dash(call: Call) -> tuple[Word, ...]:
+    """What follows is for the program that is run."""
+    texts = [word.text for word in call.arguments]
+    return call.arguments[: texts.index("--")] if "--" in texts else call.arguments
+
+
+def literal(text: str) -> Word:
+    return Word(text=text, lead=text)
+
+
+Rule = Callable[[Call], None]

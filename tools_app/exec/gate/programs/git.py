@@ -1,0 +1,235 @@
+"""Argument rules of git: subcommands and their options that start nothing but git; everything else asks.
+
+Aliases, editors, external diffs, transports and hooks are other programs. The settings and hooks of the repository at hand are
+looked at too, because whoever can write into it can name programs there.
+"""
+
+import re
+
+from tools_app.exec.gate.programs.git_repository import what_it_starts
+from tools_app.exec.gate.programs.invocation import Call
+from tools_app.exec.gate.programs.options import Read
+from tools_app.exec.gate.shell.words import Word
+from tools_app.exec.gate.types import names
+
+GLOBAL = "-C: --no-pager -P --version --no-optional-locks --literal-pathspecs"
+DIFF = """-p -u -U: --patch --no-patch -s --stat[=] --numstat --shortstat --dirstat[=] --summary --name-only --name-status --raw
+    -z --color[=] --no-color --word-diff[=] --color-words[=] --unified= --minimal --patience --histogram -w -b -a --text
+    --ignore-all-space --ignore-space-change --ignore-space-at-eol --ignore-blank-lines -M? -C? --find-renames[=]
+    --find-copies[=] --no-renames -R --diff-filter= -S: -G: --pickaxe-all --exit-code --quiet -q --check --full-index
+    --binary --abbrev[=] --relative[=] --no-prefix --no-ext-diff --no-textconv --ignore-submodules[=] --submodule[=] -W
+    --function-context --compact-summary -#"""
+LOG = (
+    DIFF
+    + """
+    -n: --max-count= --oneline --graph --decorate[=] --no-decorate --all --branches[=] --tags[=] --remotes[=] --since=
+    --until= --after= --before= --author= --committer= --grep= -i --regexp-ignore-case --invert-grep --all-match -E -F -P
+    --merges --no-merges --first-parent --reverse --date= --format= --pretty[=] --abbrev-commit --no-abbrev-commit
+    --follow --skip= --topo-order --date-order --left-right --cherry-pick --cherry-mark --not --stdin -L:
+    --no-walk[=] --notes[=] --no-notes --parents --children --relative-date --full-history --simplify-by-decoration
+    --count -g --walk-reflogs"""
+)
+REMOTE = """-q -v -n -f --quiet --verbose --all --prune -p --tags -t --no-tags --depth= --unshallow --dry-run --progress --jobs=
+    -j:"""
+# Subcommand: its options. Those that end in an editor or need a signing program are not in it.
+SUBCOMMANDS: dict[str, str] = {
+    "status": """-s -b -v -z --short --branch --long --verbose --porcelain[=] -u? --untracked-files[=] --ignored[=] --show-stash
+    --ahead-behind --no-ahead-behind --renames --no-renames --column[=] --ignore-submodules[=]""",
+    "log": LOG,
+    "show": LOG,
+    "whatchanged": LOG,
+    "shortlog": "-s -n -e -c --summary --numbered --email --since= --until= --all --no-merges --group= --format=",
+    "reflog": LOG,
+    "diff": DIFF + " --cached --staged --merge-base --no-index --base --ours --theirs",
+    "diff-tree": DIFF + " -r -t --root --no-commit-id -m -c --cc --stdin",
+    "diff-index": DIFF + " --cached",
+    "diff-files": DIFF,
+    "rev-list": LOG,
+    "rev-parse": """--abbrev-ref[=] --short[=] --show-toplevel --git-dir --absolute-git-dir --show-prefix --show-cdup --verify -q
+    --quiet
+    --is-inside-work-tree --is-bare-repository --is-inside-git-dir --symbolic-full-name --symbolic --git-path= --all
+    --branches[=] --tags[=] --git-common-dir --show-superproject-working-tree""",
+    "branch": """-a -r -v -vv -l -d -D -m -M -c -f -q -t -u: --all --remotes --verbose --list --delete --move --copy --force --quiet
+    --show-current --merged[=] --no-merged[=] --contains[=] --no-contains[=] --sort= --format= --points-at= --track[=]
+    --no-track --set-upstream-to= --unset-upstream --column[=] --color[=] --no-color""",
+    "tag": """-l -n? -d -f -a -m: -F: --list --delete --force --annotate --message= --sort= --format= --contains[=] --no-contains[=]
+    --merged[=] --no-merged[=] --points-at=""",
+    "blame": """-L: -w -M? -C? -s -e -l -t -c -f -n -p --porcelain --line-porcelain --date= --since= --show-email --show-name
+    --reverse=""",
+    "annotate": "-L: -w -s -e -l -t",
+    "grep": """-n -i -w -l -L -c -v -h -H -E -F -P -G -e: -A: -B: -C: -m: -o -p -W -q -a -I -z --line-number --ignore-case
+    --word-regexp --files-with-matches --name-only --count --invert-match --extended-regexp --fixed-strings --perl-regexp
+    --cached --untracked --no-index --heading --break --and --or --not --all-match --quiet --max-depth= --color[=]
+    --column --show-function -#""",
+    "ls-files": """-c -d -m -o -i -s -u -z -t -v -x: -X: --cached --deleted --modified --others --ignored --stage --unmerged
+    --exclude=
+    --exclude-from= --exclude-standard --full-name --error-unmatch --directory --eol --deduplicate --no-empty-directory
+    --abbrev[=]""",
+    "ls-tree": """-r -d -t -l -z --name-only --name-status --long --full-name --full-tree --abbrev[=] --format= --object-only""",
+    "cat-file": "-t -s -p -e --batch-check[=] --batch[=]",
+    "describe": """--tags --all --always --long --dirty[=] --abbrev[=] --match= --exclude= --contains --exact-match --first-parent
+    --broken[=]""",
+    "merge-base": "-a --all --octopus --is-ancestor --fork-point --independent",
+    "name-rev": "--name-only --tags --refs= --all --always",
+    "show-ref": "--head --heads --tags -d -s --hash[=] --verify -q --quiet --abbrev[=]",
+    "for-each-ref": "--sort= --format= --count= --points-at= --merged[=] --no-merged[=] --contains[=]",
+    "symbolic-ref": "-q --quiet --short",
+    "count-objects": "-v -H --verbose --human-readable",
+    "check-ignore": "-v -n -q -z --verbose --non-matching --quiet --no-index --stdin",
+    "check-attr": "-a --all --cached -z --stdin",
+    "hash-object": "-t: --stdin",
+    "var": "-l",
+    "add": """-A -u -n -v -f -N --all --no-all --update --dry-run --verbose --force --intent-to-add --ignore-errors --renormalize
+    --chmod=""",
+    "rm": "-r -f -n -q --cached --force --dry-run --quiet --ignore-unmatch",
+    "mv": "-f -k -n -v --force --dry-run --verbose",
+    "commit": """-m: -F: -a -q -v -s -n --message= --file= --all --amend --no-edit --quiet --verbose --signoff --allow-empty
+    --no-verify --allow-empty-message --author= --date= --dry-run --fixup= --only --include --no-gpg-sign --reuse-message=
+    -C:""",
+    "checkout": """-b: -B: -q -f -t -d --quiet --force --track[=] --no-track --detach --ours --theirs --orphan= --progress
+    --no-progress""",
+    "switch": """-c: -C: -d -q -f -t --create= --force-create= --detach --quiet --force --discard-changes --track[=] --no-track
+    --orphan=""",
+    "restore": "-s: -S -W -q --source= --staged --worktree --quiet --ours --theirs --ignore-unmerged",
+    "reset": "-q -N --soft --mixed --hard --merge --keep --quiet --intent-to-add",
+    "stash": """-u -a -k -q -m: -p --include-untracked --all --keep-index --no-keep-index --quiet --message= --index --stat
+    --patch""",
+    "merge": """-q -v -m: --message= --no-edit --ff --no-ff --ff-only --squash --no-commit --abort --quit --stat --no-stat --quiet
+    --verbose --no-verify --allow-unrelated-histories""",
+    "cherry-pick": "-n -x --no-commit --abort --quit --skip --ff --allow-empty -m:",
+    "revert": "-n -m: --no-edit --no-commit --abort --quit --skip",
+    "rebase": "--abort --quit --onto= -q --quiet --autostash --no-autostash --root --stat",
+    "apply": """-R -v -q -p: -C: --check --stat --numstat --summary --index --cached --3way -3 --reverse --reject --verbose --quiet
+    --whitespace= --recount --include= --exclude= --ignore-whitespace""",
+    "clean": "-n -f -d -x -X -q -e: --dry-run --force --quiet --exclude=",
+    "init": "-q -b: --quiet --bare --initial-branch=",
+    "fetch": REMOTE,
+    "pull": REMOTE + " --rebase[=] --no-rebase --ff-only --ff --no-ff --no-edit --autostash -r?",
+    "push": """-q -v -n -u --quiet --verbose --dry-run --set-upstream --tags --follow-tags --all --porcelain --progress
+    --force-with-lease[=]""",
+    "clone": """-q -v -b: -n --quiet --verbose --branch= --depth= --single-branch --no-single-branch --no-tags --no-checkout
+    --progress""",
+    "ls-remote": "-q -h -t --heads --tags --refs --quiet --sort= --exit-code",
+    "archive": "-l -v --list --verbose --format= --prefix= -o:> --output=> -#",
+    "format-patch": "-o:> --output-directory=> --stdout -n -N -# --cover-letter -k --signoff -s",
+    "gc": "-q --quiet --auto --prune[=] --no-prune --aggressive",
+    "fsck": "--full --strict --unreachable --no-dangling --lost-found --verbose",
+    "version": "--build-options",
+}
+# These change files or references, for which hooks of many names are started; three more run for nearly everything.
+HOOKED = names("commit checkout switch merge cherry-pick revert rebase pull push reset restore am clone stash")
+NAMED = {  # words that must come first, where there are any
+    "stash": names("push pop apply list show drop clear save"),
+    "remote": frozenset({"get-url"}),
+    "worktree": frozenset({"list"}),
+    "submodule": frozenset({"status"}),
+    "notes": frozenset({"list", "show"}),
+    "config": frozenset({"get", "list"}),
+}
+CONFIG = """--get --get-all --get-regexp --list -l --local --global --system --show-origin --show-scope --name-only -z --null
+    --type= --default="""
+EDITED_UNLESS = {  # without one of these git opens an editor
+    "commit": ("-m", "--message", "-F", "--file", "--no-edit", "--dry-run", "-C", "--reuse-message", "--fixup"),
+    "merge": ("--no-edit", "--ff-only", "--abort", "--quit", "-m", "--message", "--no-commit", "--squash"),
+    "revert": ("--no-edit", "--no-commit", "-n", "--abort", "--quit", "--skip"),
+}
+# These put other content into files of the workspace, at least without the options and words after them.
+CHANGES = names("checkout switch restore reset stash merge cherry-pick revert rebase pull apply clone mv")
+ONLY_LOOKS = {
+    "apply": names("--check --stat --numstat --summary"),
+    "merge": names("--quit"),
+    "cherry-pick": names("--quit"),
+    "revert": names("--quit"),
+    "rebase": names("--quit"),
+}
+OVER_NETWORK = names("fetch pull push clone ls-remote")
+REMOTE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+SAFE_URL = re.compile(r"https://[A-Za-z0-9._/~:@%+-]+")
+
+
+def git(call: Call) -> None:
+    top = call.read(GLOBAL, stop_at_operand=True)
+    if top.unknown or (top.has("--version") and top.after == len(call.arguments)):
+        return
+    rest = call.arguments[top.after :]
+    name = rest[0].text if rest else None
+    if name is None:
+        call.doubt("there is no subcommand, or it is known only when the line runs")
+        return
+    arguments = rest[1:]
+    if name not in SUBCOMMANDS:
+        _repository(call, top, name, Read())
+    if name in NAMED and name not in SUBCOMMANDS:
+        _named(call, name, arguments)
+        return
+    if name not in SUBCOMMANDS:
+        call.doubt(f"the subcommand {name} is not on the list; it may be an alias or another program")
+        return
+    found = call.read(SUBCOMMANDS[name], arguments)
+    _repository(call, top, name, found)
+    if name == "stash" and found.operands and found.operands[0].text not in NAMED["stash"]:
+        call.doubt("this use of stash is not on the list")
+    if name in EDITED_UNLESS and not found.has(*EDITED_UNLESS[name]):
+        call.doubt(f"{name} would open an editor")
+    if name == "tag" and found.has("-a", "--annotate") and not found.has("-m", "--message", "-F"):
+        call.doubt("tag would open an editor")
+    if name in CHANGES and _changes_files(name, found):
+        call.brings.append("")
+    if name in OVER_NETWORK:
+        _network(call, name, found)
+    if name in ("init",):
+        for directory in found.operands:
+            call.write(directory)
+
+
+def _repository(call: Call, top: Read, name: str, found: Read) -> None:
+    ignored = [word.text for word in found.given.get("--ignore-submodules", [])]
+    submodules = not ignored or any(text not in ("all", "") for text in ignored)
+    places = call.gone_into(top.given.get("-C", []))
+    if not places:
+        call.doubt_files("it is not known in which repository it runs")
+    for place in sorted(places):
+        if started := what_it_starts(place, hooks=name in HOOKED, submodules=submodules):
+            call.doubt_files(started)
+
+
+def _changes_files(name: str, found: Read) -> bool:
+    match name:
+        case "checkout" | "switch":  # a new branch begins with what is there
+            return bool(found.operands) or not found.has("-b", "-c", "--create")
+        case "reset":
+            return found.has("--hard", "--merge", "--keep")
+        case "restore":
+            return not found.has("-S", "--staged") or found.has("-W", "--worktree")
+        case "stash":
+            return not found.operands or found.operands[0].text not in ("list", "show", "drop", "clear")
+    return not found.has(*ONLY_LOOKS.get(name, ()))
+
+
+def _named(call: Call, name: str, arguments: tuple[Word, ...]) -> None:
+    found = call.read(CONFIG if name == "config" else "-v --verbose --recursive --porcelain", arguments)
+    first = found.operands[0].text if found.operands else None
+    reads = found.has("--get", "--get-all", "--get-regexp", "--list", "-l") if name == "config" else not found.operands
+    if first not in NAMED[name] and not (reads and name in ("config", "remote")):
+        call.doubt(f"this use of {name} is not on the list of those that only look")
+
+
+def _network(call: Call, name: str, found: Read) -> None:
+    call.touches.append("network")
+    if not found.operands:
+        if name == "clone":
+            call.doubt("there is nothing to clone")
+        return
+    where = found.operands[0].text or ""
+    plain = SAFE_URL.fullmatch(where) or (name != "clone" and REMOTE_NAME.fullmatch(where) and "::" not in where)
+    if not plain:
+        call.doubt(
+            f"{where or found.operands[0].dynamic} is neither the name of a remote nor an https address, and may start a program"
+        )
+    if any("::" in (operand.text or "::") for operand in found.operands[1:]):
+        call.doubt("what it fetches or sends is known only when the line runs")
+    if name == "clone":
+        for directory in found.operands[1:]:
+            call.write(directory)
+        if len(found.operands) == 1:
+            call.write(Word(text=".", lead="."))

@@ -1,0 +1,78 @@
+"""Argument rules of programs that speak to other computers: plain requests, written into the workspace.
+
+Settings files of the home change what these programs do. wget is told by its environment to read none; for curl and rsync a file
+that lies there asks.
+"""
+
+import re
+
+from tools_app.exec.gate.programs.invocation import Call
+from tools_app.exec.gate.shell.words import Word
+
+CURL = """-s -S -L -f -i -I -v -k -g -4 -6 -G -O -J -R -# -H: -X: -d: -o:> -A: -e: -m: -r: -u: -w: -b: --silent --show-error
+    --location --fail --fail-with-body --include --head --verbose --insecure --globoff --get --remote-name --compressed
+    --header= --request= --data= --data-raw= --data-urlencode= --json= --output=> --user-agent= --referer= --max-time=
+    --connect-timeout= --retry= --retry-delay= --range= --user= --write-out= --url= --http1.1 --http2 --progress-bar
+    --no-progress-meter --version --create-dirs --max-redirs= --cookie="""
+WGET = """-q -v -c -N -S -O:> -P:> -T: -t: -U: -nc -nv -nd --quiet --no-verbose --continue --timestamping --spider --timeout=
+    --tries= --output-document=> --directory-prefix=> --user-agent= --header= --no-check-certificate --no-clobber
+    --server-response --version --show-progress"""
+RSYNC = """-a -v -r -n -u -t -p -o -g -l -L -c -q -h -i -x -P -R -W -z -0 --archive --verbose --recursive --dry-run --update
+    --times --perms --links --checksum --quiet --delete --delete-after --delete-excluded --exclude= --exclude-from=
+    --include= --progress --stats --partial --human-readable --itemize-changes --ignore-existing --existing --size-only
+    --one-file-system --version --max-size= --info="""
+ADDRESS = re.compile(r"(?:https?://)?[A-Za-z0-9\[][^\s@{}\[\]]*", re.IGNORECASE)
+
+
+def curl(call: Call) -> None:
+    call.touches.append("network")
+    found = call.read(CURL)
+    call.settings_of_home(".curlrc", ".config/curlrc")
+    for name in ("-d", "--data", "--json", "--data-urlencode", "-H", "--header", "-w", "--write-out", "-b", "--cookie"):
+        for value in found.given.get(name, []):
+            if (value.text or value.lead).startswith("@") or (name in ("--data-urlencode",) and "@" in (value.text or "@")):
+                call.doubt(f"{name} would send or read a file")
+            if "%output" in (value.text or ""):
+                call.doubt(f"{name} would write a file")
+            if value.text is None and not value.lead:
+                call.doubt(f"what {name} sends is known only when the line runs")
+    _addresses(call, [*found.operands, *found.given.get("--url", [])])
+    if found.has("-O", "--remote-name"):
+        call.write(Word(text=".", lead="."))
+
+
+def wget(call: Call) -> None:
+    call.touches.append("network")
+    found = call.read(WGET)
+    _addresses(call, found.operands)
+    if not found.has("-O", "--output-document", "-P", "--directory-prefix", "--spider", "--version"):
+        call.write(Word(text=".", lead="."))
+
+
+def _addresses(call: Call, words: list[Word]) -> None:
+    for word in words:
+        text = word.text if word.text is not None else word.lead
+        if not ADDRESS.match(text) or "://" in text.removeprefix("http://").removeprefix("https://"):
+            call.doubt(f"{word.text or word.dynamic} is not a plain http address")
+
+
+def rsync(call: Call) -> None:
+    """Between two places of this computer. To another one it starts ssh."""
+    found = call.read(RSYNC)
+    call.settings_of_home(".popt")  # aliases of options, and programs to run instead
+    for operand in found.operands:
+        if ":" in (operand.text if operand.text is not None else operand.lead) or (operand.text is None and not operand.local):
+            call.doubt("one side may be on another computer, for which it starts another program")
+    if found.operands:
+        call.write(found.operands[-1])
+        if not found.operands[-1].single:
+            call.doubt("which of the names is the last one is known only when the line runs")
+
+
+def docker(call: Call) -> None:
+    found = call.read(
+        """-a -q -n: -f --all --quiet --tail= --since= --no-trunc --format= --filter= --version -v --follow -l --latest -t"""
+    )
+    first = found.texts()[0] if found.operands else None
+    if first not in ("ps", "images", "logs", "version", "info", "stats", "port", "inspect") and not found.has("--version", "-v"):
+        call.doubt("it starts programs outside the sandbox, or changes what runs there")

@@ -1,0 +1,163 @@
+"""Option lists as data, and the reader that takes arguments apart by them. What a list does not name is a doubt. Pure.
+
+A list is a text: `-l` and `--long` stand alone; `-n:` and `--lines=` take a value, the next word or the rest of this one;
+`--color[=]` and `-u?` may have one attached; `-W*` is followed by anything; `-#` is a number. A `>` after it says that the value
+is a file it writes. Abbreviated long options are unknown options: that is the point.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tools_app.exec.gate.shell.words import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    alone: frozenset[str]
+    valued: frozenset[str]
+    attached: frozenset[str]  # a value only if it is attached
+    prefixes: tuple[str, ...]
+    written: frozenset[str]
+    number: bool
+
+
+@lru_cache(maxsize=1024)
+def options(text: str) -> Options:
+    kinds: dict[str, set[str]] = {kind: set() for kind in ("alone", "valued", "attached", "prefixes", "written")}
+    for entry in text.split():
+        token = entry.removesuffix(">")
+        for ending, kind in (
+            ("[=]", "attached"),
+            ("?", "attached"),
+            ("=", "valued"),
+            (":", "valued"),
+            ("*", "prefixes"),
+            ("", "alone"),
+        ):
+            if token.endswith(ending):
+                name = token.removesuffix(ending)
+                kinds[kind].add(name)
+                if entry != token:
+                    kinds["written"].add(name)
+                break
+    alone = frozenset(kinds["alone"])
+    return Options(
+        alone - {"-#"},
+        frozenset(kinds["valued"]),
+        frozenset(kinds["attached"]),
+        tuple(kinds["prefixes"]),
+        frozenset(kinds["written"]),
+        "-#" in alone,
+    )
+
+
+@dataclass(slots=True)
+class Read:
+    given: dict[str, list[Word]] = field(default_factory=dict)
+    operands: list[Word] = field(default_factory=list)
+    after: int = 0  # how many words were read, when reading stops at the first operand
+    unknown: str = ""  # the first thing that is not on the list, for people
+    listed: bool = False  # relies on no file having a name that begins with a dash
+
+    def has(self, *names: str) -> bool:
+        return any(name in self.given for name in names)
+
+    def value(self, *names: str) -> Word | None:
+        return next((self.given[name][-1] for name in names if name in self.given), None)
+
+    def texts(self) -> list[str | None]:
+        return [operand.text for operand in self.operands]
+
+
+def read_options(words: Sequence[Word], known: Options, *, stop_at_operand: bool = False, single_dash: bool = False) -> Read:
+    """Take the words apart. `single_dash` is for programs whose long options begin with one dash."""
+    read = Read()
+    index = 0
+    while index < len(words) and not read.unknown:
+        word = words[index]
+        index += 1
+        text = word.text
+        if text is None:
+            if not word.dashless:
+                read.unknown = f"{word.dynamic} where an option could stand"
+                break
+            read.listed = read.listed or word.listed
+        if text == "--":
+            if stop_at_operand:
+                break
+            read.operands.extend(words[index:])
+            index = len(words)
+            break
+        if text is None or not text.startswith("-") or text == "-":
+            if stop_at_operand:
+                index -= 1
+                break
+            read.operands.append(word)
+        elif text.startswith("--") or single_dash:
+            index += _long(read, known, text, words[index : index + 1])
+        else:
+            index += _short(read, known, text, words[index : index + 1])
+    read.after = index
+    return read
+
+
+def _long(read: Read, known: Options, text: str, following: Sequence[Word]) -> int:
+    name, equals, value = text.partition("=")
+    if equals and (name in known.valued or name in known.attached):
+        read.given.setdefault(name, []).append(_literal(value))
+        return 0
+    if not equals and (name in known.alone or name in known.attached):
+        read.given.setdefault(name, []).append(_literal(""))
+        return 0
+    if not equals and name in known.valued:
+        return _take(read, name, following)
+    if known.number and re.fullmatch(r"-[0-9]+", text):
+        return 0
+    if prefix := next((each for each in known.prefixes if text.startswith(each)), None):
+        read.given.setdefault(prefix, []).append(_literal(text.removeprefix(prefix)))
+        return 0
+    read.unknown = f"the option {name}"
+    return 0
+
+
+def _short(read: Read, known: Options, text: str, following: Sequence[Word]) -> int:
+    if known.number and re.fullmatch(r"-[0-9]+", text):
+        return 0
+    if prefix := next((each for each in known.prefixes if text.startswith(each)), None):
+        read.given.setdefault(prefix, []).append(_literal(text.removeprefix(prefix)))
+        return 0
+    if text in known.alone:  # such as -nc, which is one option
+        read.given.setdefault(text, []).append(_literal(""))
+        return 0
+    for at in range(1, len(text)):
+        name, rest = f"-{text[at]}", text[at + 1 :]
+        if name in known.valued:
+            if not rest:
+                return _take(read, name, following)
+            read.given.setdefault(name, []).append(_literal(rest))
+            return 0
+        if name in known.attached:
+            read.given.setdefault(name, []).append(_literal(rest))
+            return 0
+        if name not in known.alone:
+            read.unknown = f"the option {name}"
+            return 0
+        read.given.setdefault(name, []).append(_literal(""))
+    return 0
+
+
+def _take(read: Read, name: str, following: Sequence[Word]) -> int:
+    if not following:
+        read.unknown = f"the option {name} without a value"
+        return 0
+    if not following[0].single:
+        read.unknown = f"{following[0].dynamic} as the value of {name}"
+        return 0
+    read.given.setdefault(name, []).append(following[0])
+    return 1
+
+
+def _literal(text: str) -> Word:
+    return Word(text=text, lead=text, dashless=not text.startswith("-"))

@@ -1,0 +1,77 @@
+"""Argument rules of Python's modules (`python3 -m …`, pytest): those that run tests and look at the workspace's own code.
+
+A module is found in the directory it is called in before it is found anywhere else, so each of them may run code of the workspace.
+"""
+
+import os
+import sys
+
+from tools_app.exec.gate.programs.invocation import Call
+from tools_app.exec.gate.shell.words import Word
+
+PYTEST = """-q -qq -v -vv -vvv -x -s -l -k: -m: -n: -r: --lf --ff --sw --nf --tb= --maxfail= --durations= --co --collect-only
+    --exitfirst --quiet --verbose --no-header --no-summary -rA -rs -rf --capture= --color= --last-failed --failed-first
+    --stepwise --cov[=] --cov-report= --timeout= --disable-warnings --version --junitxml=> --reruns= --numprocesses="""
+UNITTEST = """-v -q -b -f -c -k: -s: -t: -p: --verbose --quiet --buffer --failfast --catch --locals --start-directory= --pattern=
+    --top-level-directory="""
+# They look at files of the workspace, and some mend them.
+LINTER = """-q -v --quiet --verbose --version --check --diff --fix --no-fix --select= --ignore= --extend-select= --extend-ignore=
+    --max-line-length= --max-complexity= --statistics --count --show-source --disable= --enable= --errors-only -E -j: --jobs=
+    --strict --ignore-missing-imports --show-error-codes --pretty --no-color --color -l: --line-length= --profile= --exit-zero
+    --no-cache --preview --exclude= --extend-exclude= --check-only"""
+MODULES: dict[str, str] = {
+    "pytest": PYTEST,
+    "unittest": UNITTEST,
+    "venv": "--clear --upgrade --without-pip --system-site-packages --prompt= --copies --symlinks --upgrade-deps",
+    "json.tool": "--sort-keys --no-ensure-ascii --json-lines --indent= --tab --no-indent --compact",
+    "compileall": "-q -f -l -b -j: -r:",
+    "py_compile": "-q",
+    **dict.fromkeys(("pyflakes", "pycodestyle", "flake8", "pylint", "mypy", "ruff", "black", "isort"), LINTER),
+}
+
+
+def module(call: Call, name: Word, words: tuple[Word, ...]) -> None:
+    """What follows `-m`."""
+    if name.text not in MODULES:
+        call.doubt(f"the module {name.text or name.dynamic} is not on the list of those that run no code from the line")
+        return
+    if name.text == "pytest":
+        pytest(call, words)
+        return
+    call.run_code()
+    found = call.read(MODULES[name.text], words)
+    match name.text:
+        case "unittest":
+            _tests_of_the_workspace(call, found.operands)
+            for option in ("-s", "--start-directory", "-t", "--top-level-directory"):
+                call.run_code(*found.given.get(option, []))
+        case "json.tool":
+            if len(found.operands) > 1 or any(not each.single for each in found.operands):
+                call.doubt("the second name is written to")
+        case "venv" | "compileall" | "py_compile":
+            for operand in found.operands:
+                call.write(operand, content=False)  # none that the line says
+        case _:
+            call.run_code(*(each for each in found.operands if each.text != "-"))
+
+
+def pytest(call: Call, words: tuple[Word, ...] | None = None) -> None:
+    found = call.read(PYTEST, words)
+    if not found.has("--version"):
+        call.run_code(*(_file_of(each) for each in found.operands))
+
+
+def _file_of(test: Word) -> Word:
+    """tests/test_a.py::TestB::test_c is in tests/test_a.py."""
+    return test if test.text is None else Word(text=test.text.partition("::")[0] or ".", lead=test.lead)
+
+
+def _tests_of_the_workspace(call: Call, tests: list[Word]) -> None:
+    """A name may be any function of any module, which is called: code.interact reads code from standard input."""
+    for test in tests[1:] if tests and tests[0].text == "discover" else tests:
+        first = (test.text or "").partition("." if "/" not in (test.text or "") else "::")[0]
+        call.run_code(test if "/" in (test.text or test.lead) else Word(text=first, lead=first))
+        for cwd in call.cwds or ():
+            there = any(os.path.exists(os.path.join(cwd, each)) for each in (first, f"{first}.py"))
+            if not first or not there or first in sys.stdlib_module_names:
+                call.doubt_files(f"{test.text or test.dynamic} is not a test of the workspace", "inline-code")

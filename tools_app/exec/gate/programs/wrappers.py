@@ -1,0 +1,128 @@
+"""Programs that start the program named in their arguments: taken apart only where every word of theirs is understood.
+
+What they start becomes a program of the line like any other, with its own argument rules.
+"""
+
+import re
+from dataclasses import replace
+
+from tools_app.exec.gate.programs.invocation import Call, write_doubt
+from tools_app.exec.gate.shell.variables import HARMLESS_NAME, HARMLESS_VALUE
+from tools_app.exec.gate.shell.words import Word
+from tools_app.exec.gate.types import names
+
+# Their options, and how many operands come before the program.
+SIMPLE: dict[str, tuple[str, int]] = {
+    "nice": ("-n: --adjustment=", 0),
+    "nohup": ("", 0),
+    "timeout": ("-k: -s: -v --kill-after= --signal= --foreground --preserve-status --verbose", 1),
+    "stdbuf": ("-i: -o: -e: --input= --output= --error=", 0),
+    "setsid": ("-w -f -c --wait --fork --ctty", 0),
+    "ionice": ("-c: -n: -t --class= --classdata= --ignore", 0),
+    "flock": ("-n -x -s -e -w: --nonblock --exclusive --shared --wait= --timeout=", 1),
+    "chronic": ("", 0),
+    "caffeinate": ("-d -i -m -s -u -t:", 0),
+}
+XARGS = """-0 -r -t -x -n: -P: -L: -I: -d: -E: -s: --null --no-run-if-empty --verbose --exit --max-args= --max-procs=
+    --max-lines= --delimiter="""
+ENV = "-u: -0 --unset= --null"  # without PATH, as after -i, other files would be found than were looked at
+FIND_ALONE = names("""-H -L -P -print -print0 -prune -depth -d -daystart -mount -xdev -empty -nouser -nogroup -readable -writable
+    -executable -not -a -and -o -or -true -false -quit -ls -noleaf -follow -nowarn -warn ( ) ! ,""")
+FIND_VALUED = names("""-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime
+    -atime -ctime
+    -mmin -amin -cmin -newer -anewer -cnewer -newermt -newerct -newerat -user -group -uid -gid -perm -maxdepth -mindepth
+    -links -inum -samefile -regextype -printf -fstype -used -context""")
+
+
+def simple(call: Call) -> None:
+    known, before = SIMPLE[call.name]
+    found = call.read(known, stop_at_operand=True)
+    rest = call.arguments[found.after :]
+    if found.unknown:
+        return
+    if any(word.text is None for word in rest[:before]) or len(rest) < before:
+        call.doubt("what it starts is known only when the line runs")
+        return
+    if call.name == "timeout" and not re.fullmatch(r"[0-9.]+[smhd]?", rest[0].text or ""):
+        call.doubt("the time is not a plain number")
+    if call.name == "flock":
+        call.write(rest[0], content=False)
+    call.start(rest[before:])
+
+
+def env(call: Call) -> None:
+    found = call.read(ENV, stop_at_operand=True)
+    rest = list(call.arguments[found.after :])
+    if found.unknown:
+        return
+    if any(word.text in (None, "PATH") for name in ("-u", "--unset") for word in found.given.get(name, [])):
+        call.doubt("it takes PATH away, and then other programs may be found")
+    while rest and "=" in (rest[0].text or rest[0].lead):
+        name, _, value = (rest.pop(0).text or "").partition("=")
+        if not (HARMLESS_NAME.fullmatch(name) and HARMLESS_VALUE.fullmatch(value)):
+            call.doubt(f"it sets {name or 'a variable'}, which can change what a program runs")
+    if rest:
+        call.start(rest)
+
+
+def xargs(call: Call) -> None:
+    found = call.read(XARGS, stop_at_operand=True)
+    rest = list(call.arguments[found.after :])
+    if found.unknown or not rest:
+        return  # alone it prints what it reads
+    mark = found.value("-I")
+    if mark is not None and not mark.text:
+        call.doubt("the mark that it replaces is known only when the line runs")
+        return
+    unknown = "a name from standard input"
+    if mark is None or mark.text is None:
+        call.start([*rest, Word(single=False, dashless=False, local=False, dynamic=unknown)])
+        return
+    call.start([_with_unknown(word, mark.text, unknown) for word in rest])
+
+
+def find(call: Call) -> None:
+    words = list(call.arguments)
+    starts: list[Word] = []
+    while words and (words[0].text is None or not words[0].text.startswith(("-", "(", ")", "!", ","))):
+        if not words[0].dashless:
+            call.doubt(f"{words[0].dynamic} where an action could stand")
+        call.listed = call.listed or words[0].listed
+        starts.append(words.pop(0))
+    while words:
+        word = words.pop(0)
+        if word.text in FIND_ALONE or re.fullmatch(r"-O[0-3]", word.text or ""):
+            if word.text in ("-H", "-L", "-P") and not starts:
+                while words and (words[0].text is None or not words[0].text.startswith(("-", "(", "!"))):
+                    starts.append(words.pop(0))
+        elif word.text in FIND_VALUED:
+            if not words or not (words[0].single or words[0].dashless):
+                call.doubt(f"the value of {word.text} is known only when the line runs")
+            call.listed = call.listed or any(each.listed for each in words[:1])
+            words[:1] = []
+        elif word.text == "-exec":
+            words = _action(call, words, starts, follows=any(each.text in ("-L", "-follow") for each in call.arguments))
+        else:
+            call.doubt(f"{word.text or word.dynamic} is not on the list of tests and actions that change nothing")
+            return
+    call.reads_only = not call.starts
+
+
+def _action(call: Call, words: list[Word], starts: list[Word], *, follows: bool) -> list[Word]:
+    ends = [index for index, word in enumerate(words) if word.text == ";" or (word.text == "+" and words[index - 1].text == "{}")]
+    if not ends:
+        call.doubt("the end of -exec is not found")
+        return []
+    inside = not follows and all(not write_doubt(start, call.cwds, call.place) for start in starts or [Word(text=".", lead=".")])
+    dashless = all(start.dashless for start in starts)
+    found = Word(text=None, single=False, dashless=dashless, local=inside, dynamic="a path that find finds")
+    call.start([found if word.text == "{}" else _with_unknown(word, "{}", found.dynamic) for word in words[: ends[0]]])
+    return words[ends[0] + 1 :]
+
+
+def _with_unknown(word: Word, mark: str, what: str) -> Word:
+    text = word.text if word.text is not None else None
+    if text is None or mark not in text:
+        return word
+    lead = text.partition(mark)[0]
+    return replace(word, text=None, lead=lead, dashless=bool(lead) and not lead.startswith("-"), local=False, dynamic=what)

@@ -1,0 +1,40 @@
+"""In which directories a line may be, while it changes them. Pure."""
+
+import os
+
+from tools_app.exec.gate.executables import host_path
+from tools_app.exec.gate.shell.words import Word
+from tools_app.exec.gate.types import Place
+
+Cwds = frozenset[str] | None  # the directories in which the line may be at this point; None: anywhere
+MOST_CWDS = 8
+
+
+def either(*ways: Cwds) -> Cwds:
+    together: frozenset[str] = frozenset()
+    for way in ways:
+        if way is None:
+            return None
+        together |= way
+    return together if len(together) <= MOST_CWDS else None
+
+
+def after_cd(arguments: tuple[Word, ...], cwds: Cwds, place: Place) -> Cwds:
+    """bash goes by the names in the path, so `cd link/..` stays where it is; what is written is checked by real path later."""
+    words = arguments[1:] if arguments and arguments[0].text == "--" else arguments
+    if cwds is None or len(words) != 1 or not words[0].text or words[0].text.startswith("-"):
+        return None
+    path = host_path(words[0].text, place)
+    return frozenset(os.path.normpath(os.path.join(cwd, path)) for cwd in cwds)
+
+
+def changes_directory(node: object) -> bool:
+    if isinstance(node, list):
+        return any(map(changes_directory, node))
+    if not isinstance(node, dict):
+        return False
+    if node.get("Type") == "CallExpr" and node.get("Args"):
+        parts = node["Args"][0].get("Parts", [])
+        if len(parts) != 1 or parts[0].get("Type") != "Lit" or parts[0]["Value"] in ("cd", "pushd", "popd"):
+            return True
+    return any(changes_directory(value) for value in node.values() if isinstance(value, dict | list))

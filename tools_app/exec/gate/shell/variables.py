@@ -1,0 +1,128 @@
+"""What a line does to variables, and which expansions of them are plain. Pure, on the syntax tree."""
+
+import re
+from collections.abc import Iterator
+
+from tools_app.exec.gate.shell.parser import Node
+from tools_app.exec.gate.shell.words import Variables, Word, read_word
+from tools_app.exec.gate.types import Reason
+
+# Names that mean something to bash or to programs are in capitals; these two are the exceptions.
+OWN_NAME = re.compile(r"(?!(?:histchars|auto_resume)$)(?:[a-z][a-z0-9_]*|[A-Z])")
+# May stand before a command, or alone. Their values name no file: a slash in a locale or terminal name does.
+HARMLESS_NAME = re.compile(r"LANG|LC_[A-Z]+|TERM|NO_COLOR|FORCE_COLOR|COLORTERM|TZ")
+HARMLESS_VALUE = re.compile(r"[A-Za-z0-9_.@+-]*")
+ZONE_VALUE = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_+/-]*|")
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9?$#!@*-]")
+PLAIN_OPERATORS = frozenset({":-", "-", ":+", "+", ":?", "?", "%", "%%", "#", "##", "^", "^^", ",", ",,"})
+
+
+def collect(tree: Node) -> Variables:
+    """Every value that the line gives to a variable, wherever it stands: the order is not looked at."""
+    numbers: dict[str, bool] = {}
+    given: dict[str, list[Node] | None] = {}
+    for name, value, is_number in _given(tree):
+        numbers[name] = numbers.get(name, True) and is_number
+        known = given.setdefault(name, [])
+        if value is None or known is None:
+            given[name] = None
+        else:
+            known.append(value)
+    only_numbers = frozenset(name for name, is_number in numbers.items() if is_number and OWN_NAME.fullmatch(name))
+    nothing = Variables()  # a value made of another variable stays unknown
+    words: dict[str, tuple[Word, ...]] = {
+        name: tuple(read_word(value, nothing) for value in values)
+        for name, values in given.items()
+        if values and name not in only_numbers
+    }
+    return Variables(words, only_numbers)
+
+
+def _given(node: object) -> Iterator[tuple[str, Node | None, bool]]:
+    if isinstance(node, list):
+        for each in node:
+            yield from _given(each)
+    if not isinstance(node, dict):
+        return
+    match node.get("Type"):
+        case "CallExpr" | "DeclClause":
+            for assign in [*node.get("Assigns", []), *node.get("Args", [])]:
+                if name := assign.get("Name"):
+                    value = assign.get("Value")
+                    plain = assign.keys() <= {"Pos", "End", "Name", "Value"}
+                    yield name["Value"], value if plain else None, plain and _is_number(value)
+        case "ForClause":
+            loop = node["Loop"]
+            if loop["Type"] == "WordIter":
+                items = loop.get("Items")
+                for item in items or [None]:
+                    yield loop["Name"]["Value"], item, _is_number(item)
+            elif (first := loop.get("Init") or {}).get("Op") == "=" and (parts := first["X"].get("Parts", [])):
+                yield parts[0].get("Value", ""), None, True  # what is given is checked where the loop is visited
+    for value in node.values():
+        if isinstance(value, list) or (isinstance(value, dict) and "Line" not in value):  # half of the tree is positions
+            yield from _given(value)
+
+
+def _is_number(value: Node | None) -> bool:
+    parts = (value or {}).get("Parts", [])
+    if len(parts) != 1:
+        return False
+    return parts[0]["Type"] == "ArithmExp" or (parts[0]["Type"] == "Lit" and bool(WHOLE_NUMBER.fullmatch(parts[0]["Value"])))
+
+
+def assignment_doubt(assign: Node, value: Word | None, *, before_command: bool) -> Reason | None:
+    name = assign["Name"]["Value"]
+    if not assign.keys() <= {"Pos", "End", "Name", "Value"}:
+        return Reason("assignment", f"The line assigns to {name} by index, as a list or by adding to it.")
+    if HARMLESS_NAME.fullmatch(name):
+        text = "" if value is None else value.text
+        allowed = ZONE_VALUE if name == "TZ" else HARMLESS_VALUE
+        if text is not None and allowed.fullmatch(text):
+            return None
+        return Reason("assignment", f"The value given to {name} is not a plain name.")
+    if before_command:
+        return Reason("assignment", f"The line sets {name} for a command, which can change what it runs.")
+    if not OWN_NAME.fullmatch(name):
+        return Reason("assignment", f"The line changes {name}, which can change what other commands do.")
+    return None
+
+
+def parameter_doubt(node: Node, variables: Variables) -> Reason | None:
+    """Expansions that evaluate their value, assign, or look up other names are not plain."""
+    name = node.get("Param", {}).get("Value", "")
+    shown = f"${{{name}…}}"
+    if not PARAMETER.fullmatch(name):
+        return Reason("expansion", f"The expansion {shown} is not understood.")
+    known = {"Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param", "Length", "Exp", "Repl", "Slice"}
+    if not node.keys() <= known:
+        return Reason("expansion", f"The expansion {shown} looks up or evaluates something else.")
+    if (expansion := node.get("Exp")) and expansion["Op"] not in PLAIN_OPERATORS:
+        return Reason("expansion", f"The expansion {shown} assigns or evaluates (operator {expansion['Op']}).")
+    if slice_ := node.get("Slice"):
+        for bound in ("Offset", "Length"):
+            if bound in slice_ and not arithmetic_is_plain(slice_[bound], variables):
+                return Reason("arithmetic", f"The slice of {shown} is calculated from something that bash would evaluate.")
+    return None
+
+
+def arithmetic_is_plain(node: Node | None, variables: Variables) -> bool:
+    """Only whole numbers, and variables that hold nothing else: bash evaluates the text of any other one as an expression."""
+    if node is None:
+        return True
+    match node["Type"]:
+        case "Word":
+            parts = node.get("Parts", [])
+            if len(parts) != 1:
+                return False
+            part = parts[0]
+            if part["Type"] == "Lit":
+                return bool(re.fullmatch(r"[0-9]{1,18}", part["Value"])) or part["Value"] in variables.numbers
+            plain = part["Type"] == "ParamExp" and part.keys() <= {"Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param"}
+            return plain and part["Param"]["Value"] in variables.numbers | {"#", "?"}
+        case "BinaryArithm":
+            return arithmetic_is_plain(node.get("X"), variables) and arithmetic_is_plain(node.get("Y"), variables)
+        case "UnaryArithm" | "ParenArithm":
+            return arithmetic_is_plain(node.get("X"), variables)
+    return False

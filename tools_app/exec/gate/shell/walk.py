@@ -1,0 +1,251 @@
+"""From the syntax tree to what the line would do: every simple command, every redirection, every doubt.
+
+Node types and their fields are an allowlist: what is not known here is a doubt, and what is inside it is still visited, so that
+the blocklist sees it. Follows `cd` through the line. Resolves no programs and knows no rules about them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tools_app.exec.gate.shell.builtins import BUILTINS, builtin_doubt
+from tools_app.exec.gate.shell.directories import Cwds, after_cd, changes_directory, either
+from tools_app.exec.gate.shell.findings import Command, TooMuch, Walked
+from tools_app.exec.gate.shell.parser import Node
+from tools_app.exec.gate.shell.variables import OWN_NAME, arithmetic_is_plain, assignment_doubt
+from tools_app.exec.gate.shell.word_walk import FIELDS, Ends, WordWalker
+from tools_app.exec.gate.shell.words import Variables, Word
+from tools_app.exec.gate.types import Place, Reason
+
+MOST_COMMANDS = 200
+
+
+def walk(tree: Node, place: Place) -> Walked:
+    walker = Walker(tree, place)
+    walker.statements(tree.get("Stmts", []), frozenset({str(place.cwd)}))
+    walker.check(tree, "File")
+    return walker.found
+
+
+class Walker(WordWalker):
+    def __init__(self, tree: Node, place: Place) -> None:
+        super().__init__(tree)
+        self.place = place
+        self.first = min((statement["Pos"]["Offset"] for statement in tree.get("Stmts", [])), default=0)
+        self.upstream: tuple[Command, ...] = ()
+        self.loops = 0
+        statements = tree.get("Stmts", [])
+        self.found.only_command = (
+            len(statements) == 1
+            and statements[0].get("Cmd", {}).get("Type") == "CallExpr"
+            and not statements[0].keys() & {"Redirs", "Negated", "Background", "Comments"}
+            and not statements[0]["Cmd"].get("Assigns")
+        )
+
+    # Statements: each answers where the line may be afterwards.
+
+    def statements(self, nodes: Iterable[Node], cwds: Cwds, given: str = "") -> Cwds:
+        """One after the other. `given` is a variable that has a value here; what they assign themselves holds until they end."""
+        before = self.variables
+        self.variables = _with_certain(before, given)
+        for node in nodes:
+            cwds = either(*self.statement(node, cwds))
+            self.variables = _with_certain(self.variables, *_assigned(node))
+        self.variables = before
+        return cwds
+
+    def statement(self, node: Node, cwds: Cwds) -> Ends:
+        self.check(node, "Stmt")
+        written = len(self.found.writes)
+        for redirect in node.get("Redirs", []):
+            self.redirect(redirect, cwds)
+        command = node.get("Cmd")
+        own, count = self.found.writes[written:], len(self.found.commands)
+        succeeded, failed = self.command(command, cwds) if command else (cwds, cwds)
+        if command and command["Type"] == "CallExpr" and command.get("Args"):
+            for write in own:
+                write.command = self.found.commands[count]
+        if node.get("Background"):
+            return cwds, cwds
+        return (failed, succeeded) if node.get("Negated") else (succeeded, failed)
+
+    def command(self, node: Node, cwds: Cwds) -> Ends:
+        kind = node["Type"]
+        if kind in FIELDS:
+            self.check(node, kind)
+        match kind:
+            case "CallExpr":
+                return self.call(node, cwds)
+            case "BinaryCmd" if node["Op"] in ("&&", "||"):
+                succeeded, failed = self.statement(node["X"], cwds)
+                if node["Op"] == "&&":
+                    then, failed_then = self.statement(node["Y"], succeeded)
+                    return then, either(failed, failed_then)
+                then, failed_then = self.statement(node["Y"], failed)
+                return either(succeeded, then), failed_then
+            case "BinaryCmd" if node["Op"] in ("|", "|&"):
+                before, count = self.upstream, len(self.found.commands)
+                self.statement(node["X"], cwds)
+                self.upstream = (*before, *self.found.commands[count:])
+                self.statement(node["Y"], cwds)
+                self.upstream = before
+                return cwds, cwds  # each side is a shell of its own
+            case "Subshell":
+                self.statements(node.get("Stmts", []), cwds)
+                return cwds, cwds
+            case "Block":
+                after = self.statements(node.get("Stmts", []), cwds)
+                return after, after
+            case "IfClause":
+                after = self.branch(node, cwds)
+                return after, after
+            case "WhileClause" | "ForClause" | "CaseClause":
+                after = None if changes_directory(node) else cwds  # how often, and whether at all, is not known
+                self.loops += kind != "CaseClause"
+                self.compound(node, after)
+                self.loops -= kind != "CaseClause"
+                return after, after
+            case "TestClause":
+                self.test(node["X"])
+            case "TimeClause":
+                # After a pipe it is a program to bash, so it is taken for what it is at the very beginning only.
+                if node["Pos"]["Offset"] != self.first:
+                    self.doubt("time", "The word time stands in the middle of the line, where it can be a program.")
+                return self.statement(node["Stmt"], cwds) if "Stmt" in node else (cwds, cwds)
+            case "ArithmCmd" if arithmetic_is_plain(node.get("X"), self.variables):
+                pass
+            case _:
+                self.strange(node)
+        return cwds, cwds
+
+    def strange(self, node: Node) -> None:
+        """Not on the list. What is in there is visited all the same."""
+        kind = node["Type"]
+        what = {
+            "FuncDecl": "defines a function",
+            "CoprocClause": "starts a co-process",
+            "DeclClause": "declares or exports variables",
+            "LetClause": "evaluates arithmetic",
+            "ArithmCmd": "evaluates arithmetic with variables",
+        }.get(kind, f"uses shell syntax that is not on the list: {kind}")
+        self.doubt("syntax", f"The line {what}.")
+        count = len(self.found.commands)
+        self.anything(node, None)
+        if kind == "FuncDecl":
+            name = node["Name"]["Value"]
+            if _spawns(node) and any(command.name.text == name for command in self.found.commands[count:]):
+                self.found.refused.append(Reason("fork-bomb", f"The function {name} starts itself again: a fork bomb."))
+
+    def branch(self, node: Node, cwds: Cwds) -> Cwds:
+        self.check(node, "IfClause")
+        after = self.statements(node.get("Cond", []), cwds)
+        ways = [self.statements(node.get("Then", []), after)]
+        ways.append(self.branch(node["Else"], after) if "Else" in node else after)
+        return either(*ways)
+
+    def compound(self, node: Node, cwds: Cwds) -> None:
+        if node["Type"] == "ForClause":
+            self.loop(node["Loop"])
+        if "Word" in node:
+            self.word(node["Word"])
+        for item in node.get("Items", []):
+            self.check(item, "CaseItem")
+            for pattern in item.get("Patterns", []):
+                self.word(pattern)
+            self.statements(item.get("Stmts", []), cwds)
+        self.statements(node.get("Cond", []), cwds)
+        name = node["Loop"].get("Name", {}).get("Value", "") if node["Type"] == "ForClause" else ""
+        self.statements(node.get("Do", []), cwds, name)
+
+    def loop(self, node: Node) -> None:
+        if node["Type"] != "WordIter":
+            expressions = [node.get(name) for name in ("Init", "Cond", "Post")]
+            # `i=0` inside (( )) gives numbers, but nothing says what i was before.
+            if not all(arithmetic_is_plain(each, self.variables) for each in expressions):
+                self.doubt("arithmetic", "The loop calculates with variables, whose text bash evaluates.")
+            self.anything(expressions, None)
+            return
+        self.check(node, "WordIter")
+        name = node["Name"]["Value"]
+        if not OWN_NAME.fullmatch(name):
+            self.doubt("assignment", f"The loop changes {name}, which can change what other commands do.")
+        for item in node.get("Items", []):
+            self.word(item)
+
+    def test(self, node: Node) -> None:
+        """`[[ … ]]`: operators are never made by expansion here, but `-v` and -eq evaluate their operands."""
+        match node["Type"]:
+            case "Word":
+                self.word(node)
+            case "ParenTest":
+                self.test(node["X"])
+            case "UnaryTest" if node["Op"] not in ("-v", "-R"):
+                self.test(node["X"])
+            case "BinaryTest":
+                if node["Op"] in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge") and not all(
+                    arithmetic_is_plain(node[side], self.variables) for side in ("X", "Y")
+                ):
+                    self.doubt("arithmetic", f"The test {node['Op']} evaluates the text of its operands.")
+                self.test(node["X"])
+                self.test(node["Y"])
+            case kind:
+                self.doubt("syntax", f"The line uses a test that is not on the list: {node.get('Op', kind)}.")
+                self.anything(node, None)
+
+    # Simple commands and their words.
+
+    def call(self, node: Node, cwds: Cwds) -> Ends:
+        arguments = node.get("Args", [])
+        for assign in node.get("Assigns", []):
+            self.mark(assign, "assignment")
+            value = self.word(assign["Value"]) if "Value" in assign else None
+            self.anything([assign.get("Index"), assign.get("Array")], None)
+            if found := assignment_doubt(assign, value, before_command=bool(arguments)):
+                self.found.doubts.append(found)
+        if not arguments:
+            return cwds, cwds
+        if len(self.found.commands) >= MOST_COMMANDS:
+            raise TooMuch
+        # Taken up before its words are read, so that the order of commands is that of the line.
+        command = Command(Word(), (), cwds, self.upstream, once=not self.loops)
+        self.found.commands.append(command)
+        count = len(self.found.commands)
+        words = [self.word(argument, mark=True) for argument in arguments]
+        command.name, command.arguments = words[0], tuple(words[1:])
+        command.within = frozenset(inner.name.text or "" for inner in self.found.commands[count:])
+        return self.named(command, arguments[0], cwds)
+
+    def named(self, command: Command, node: Node, cwds: Cwds) -> Ends:
+        name = command.name.text
+        if name is None:
+            self.doubt("command-name", f"The name of a command is known only when the line runs: it has {command.name.dynamic}.")
+            self.mark(node, "program", "known only when the line runs")
+            return None, None
+        command.builtin = name in BUILTINS
+        self.mark(node, "builtin" if command.builtin else "program", name)
+        if not command.builtin:
+            return cwds, cwds
+        if found := builtin_doubt(name, command.arguments):
+            self.found.doubts.append(found)
+            return None, None
+        return (after_cd(command.arguments, cwds, self.place), cwds) if name == "cd" else (cwds, cwds)
+
+
+def _with_certain(variables: Variables, *names: str) -> Variables:
+    return replace(variables, certain=variables.certain.union(names))
+
+
+def _assigned(node: Node) -> list[str]:
+    """The variables that have a value after this statement, whatever it answers."""
+    command = node.get("Cmd", {})
+    if node.get("Background") or node.get("Redirs") or command.get("Type") != "CallExpr" or command.get("Args"):
+        return []
+    return [assign["Name"]["Value"] for assign in command.get("Assigns", [])]
+
+
+def _spawns(node: object) -> bool:
+    """Whether anything in there runs beside something else."""
+    if isinstance(node, list):
+        return any(map(_spawns, node))
+    if not isinstance(node, dict):
+        return False
+    return bool(node.get("Background")) or node.get("Op") in ("|", "|&") or any(map(_spawns, node.values()))

@@ -1,0 +1,181 @@
+"""Words of the syntax tree: what text they become, or what is known about it before the line runs. Pure.
+
+A word with a variable, a glob or a brace in it has no known text, but often enough is known: that it stays one word, that it
+cannot begin with a dash, that it names something below the directory it is used in. Substitutions are the walker's to find;
+here they are text that nobody knows.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tools_app.exec.gate.shell.parser import Node
+
+GLOB = re.compile(r"[*?\[]")
+FRAGILE = re.compile(r"[\s*?\[\]~{}\\]")  # a value with one of these does not stay as it is without quotes
+ABSOLUTE = frozenset({"HOME", "PWD"})  # whoever builds the environment sets them to absolute paths
+SEVERAL = frozenset({"@", "*"})
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    begin: int = 0  # in bytes
+    end: int = 0
+    text: str | None = None  # what it becomes, when that is certain
+    lead: str = ""  # the literal text before anything that is expanded
+    single: bool = True  # one word whatever happens; otherwise it may become none or many
+    dashless: bool = True  # nothing it becomes begins with a dash
+    local: bool = True  # nothing it becomes is an absolute path or climbs
+    listed: bool = False  # dashless only if no file of the directory has such a name
+    dynamic: str = ""  # what makes the text uncertain, for people
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """What the line itself gives to its variables, wherever it does so."""
+
+    words: Mapping[str, tuple[Word, ...]] = field(default_factory=dict)
+    numbers: frozenset[str] = frozenset()  # only ever given whole numbers
+    certain: frozenset[str] = frozenset()  # given a value before this point, whatever happens
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    text: str | None  # None: not known
+    what: str = ""
+    single: bool = True
+    splits: bool = False  # may become several words that begin with anything
+    dashless: bool = False
+    local: bool = False
+    listed: bool = False
+    filled: bool = False  # not empty
+
+
+def read_word(node: Node, variables: Variables) -> Word:
+    pieces = list(_pieces(node, variables))
+    begin, end = node["Pos"]["Offset"], node["End"]["Offset"]
+    texts = [piece.text for piece in pieces]
+    known = [text for text in texts if text is not None]
+    if len(known) == len(pieces):
+        text = "".join(known)
+        return Word(begin, end, text, text, dashless=not text.startswith("-"), local=is_local(text))
+    first = texts.index(None)
+    lead = "".join(text for text in texts[:first] if text is not None)
+    opening = pieces[first]
+    return Word(
+        begin,
+        end,
+        None,
+        lead,
+        single=all(piece.single for piece in pieces),
+        dashless=_is_dashless(lead, pieces[first:]),
+        local=_is_local(pieces),
+        listed=opening.listed and not lead,
+        dynamic=opening.what,
+    )
+
+
+def is_local(path: str) -> bool:
+    return not path.startswith(("/", "~")) and ".." not in path.split("/")
+
+
+def _is_dashless(lead: str, rest: list[_Piece]) -> bool:
+    if any(piece.splits for piece in rest):
+        return False
+    if lead:
+        return not lead.startswith("-")
+    # The opening may turn out empty, then what follows it begins the word.
+    return rest[0].dashless and all(piece.text is not None and not piece.text.startswith("-") for piece in rest[1:])
+
+
+def _is_local(pieces: list[_Piece]) -> bool:
+    """An expansion may turn out empty, so what is left without it must be local as well: "$x/etc" is /etc without x."""
+    if not all(piece.text is not None or piece.local for piece in pieces):
+        return False
+    texts = [piece.text if piece.text is not None else "x" if piece.filled else "" for piece in pieces]
+    if any(".." in text for text in texts) or not is_local("".join(texts)):
+        return False
+    # Older shells let .* match the directory above.
+    return not any(_ends_in_dot(left) and right.what == "a glob" for left, right in pairwise(pieces))
+
+
+def _ends_in_dot(piece: _Piece) -> bool:
+    return piece.text is not None and piece.text.rpartition("/")[2] == "."
+
+
+def _pieces(node: Node, variables: Variables) -> Iterator[_Piece]:
+    parts = node.get("Parts", [])
+    bare = "".join(re.sub(r"\\.", "", part["Value"]) for part in parts if part["Type"] == "Lit")
+    braces = "{" in bare and ("," in bare or ".." in bare)
+    for index, part in enumerate(parts):
+        match part["Type"]:
+            case "Lit":
+                yield from _unquoted(part["Value"], first=index == 0, braces=braces)
+            case "SglQuoted" if part.get("Dollar") and "\\" in part.get("Value", ""):
+                yield _Piece(None, "a $'…' text with escapes")
+            case "SglQuoted":
+                yield _Piece(part.get("Value", ""))  # '' has none
+            case "DblQuoted":
+                for inner in part.get("Parts", []):
+                    if inner["Type"] == "Lit":
+                        yield _Piece(re.sub(r'\\([$`"\\])', r"\1", inner["Value"]))
+                    else:
+                        yield _expansion(inner, variables, quoted=True)
+                if not part.get("Parts"):
+                    yield _Piece("")
+            case _:
+                yield _expansion(part, variables, quoted=False)
+
+
+def _unquoted(raw: str, *, first: bool, braces: bool) -> Iterator[_Piece]:
+    if first and raw.startswith("~"):
+        yield _Piece(None, "a ~ path", dashless=True)
+        return
+    if re.search(r"[=:]~", raw):  # bash also expands it there in words that look like assignments
+        yield _Piece(None, "a ~ path")
+        return
+    if raw == "[":
+        yield _Piece(raw)  # the command; a glob needs the closing one, too
+        return
+    bare = re.sub(r"\\.", lambda found: "\0" * len(found[0]), raw)
+    marks = [found.start() for found in (GLOB.search(bare), re.search("{", bare) if braces else None) if found]
+    if not marks:
+        yield _Piece(re.sub(r"\\(.)", r"\1", raw, flags=re.DOTALL))
+        return
+    at = min(marks)
+    if at:
+        yield _Piece(re.sub(r"\\(.)", r"\1", raw[:at], flags=re.DOTALL))
+    if bare[at] == "{":
+        yield _Piece(None, "a brace expansion", single=False, local=is_local(raw[at:]) and "/" not in raw[at:])
+    else:
+        yield _Piece(None, "a glob", single=False, dashless=True, local=is_local(raw[at:]), listed=True)
+
+
+def _expansion(part: Node, variables: Variables, *, quoted: bool) -> _Piece:
+    if part["Type"] != "ParamExp":
+        return _Piece(None, "an expansion", single=quoted, splits=not quoted)
+    name = part.get("Param", {}).get("Value", "")
+    plain = part.keys() <= {"Type", "Pos", "End", "Dollar", "Short", "Rbrace", "Param"}
+    what = f"the variable ${name}"
+    if name in variables.numbers:
+        return _Piece(None, what, local=True)
+    if name in ABSOLUTE and plain and quoted:
+        return _Piece(None, what, dashless=True)
+    values = variables.words.get(name, ())
+    if not plain or not values or name in SEVERAL:
+        return _Piece(None, what, single=quoted and name not in SEVERAL, splits=not quoted or name in SEVERAL)
+    steady = all(value.text is not None and not FRAGILE.search(value.text) for value in values)
+    # With a dot or slash at its end, a value could make .. together with what stands beside it.
+    apart = not any((value.text or value.lead).startswith(".") or (value.text or "").endswith((".", "/")) for value in values)
+    return _Piece(
+        None,
+        what,
+        single=quoted,  # it may still be unset, and then there is no word
+        splits=not quoted and not steady,
+        dashless=all(value.dashless for value in values),
+        local=apart and all(value.local for value in values),
+        listed=any(value.listed for value in values),
+        filled=name in variables.certain
+        and all(value.text != "" and (value.text or value.dynamic == "a glob") for value in values),
+    )

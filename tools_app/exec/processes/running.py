@@ -1,0 +1,232 @@
+"""A command that runs: what it prints, what is typed to it, how it ends. Made by `spawn.start`, on the event loop.
+
+Back-pressure: what nobody takes from `output` stays in the pipe, and a full pipe makes the command wait, until its time-out at
+the latest. At most `QUEUED` chunks are held here. `wait` needs nobody to read.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tools_app.exec.processes import terminal
+from tools_app.exec.processes.terminal_keys import typed
+from tools_app.exec.sandbox.types import Chunk, Ended, EndedBy, Level, Spawn, Stream
+
+CHUNK_BYTES = 64 * 1024  # what a pipe holds
+QUEUED = 8
+LOOK_SECONDS = 0.5  # how often the disk is looked at
+GUARD_SECONDS = 3.0  # for a guard to end a tree, before it is killed itself
+
+
+class NoTerminal(Exception):
+    """Keys and sizes are for commands that were started with a terminal."""
+
+
+class Running:
+    """`pid` is that of what stands around the command: its end is the end of everything."""
+
+    def __init__(
+        self, spawn: Spawn, process: "subprocess.Popen[bytes]", streams: Mapping[Stream, int], stdin: int, opened: ExitStack
+    ) -> None:
+        self.pid = process.pid
+        self._spawn, self._process, self._opened = spawn, process, opened
+        self._stdin: int | None = stdin
+        self._began = time.monotonic()
+        self._ended_by: EndedBy = "itself"
+        self._gone = asyncio.Event()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._queue: asyncio.Queue[Chunk] = asyncio.Queue(QUEUED)
+        self._all_read = asyncio.gather(*(self._read(stream, descriptor) for stream, descriptor in streams.items()))
+        self._watching = asyncio.create_task(self._watch())
+
+    async def output(self) -> AsyncGenerator[Chunk, None]:
+        """What it prints, as it comes, until the end. One reader."""
+        while True:
+            get = asyncio.ensure_future(self._queue.get())
+            try:
+                await asyncio.wait((get, self._all_read), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                if not get.done():
+                    get.cancel()
+            if get.done() and not get.cancelled():
+                yield get.result()
+            elif self._queue.empty():
+                return
+
+    async def wait(self) -> Ended:
+        """When the command and all it started are gone. Cancelling this leaves it running."""
+        return await asyncio.shield(self._watching)
+
+    def kill(self) -> None:
+        """End it, with everything it started, at once. What it had printed can still be read."""
+        self._end("kill")
+
+    async def write(self, data: bytes) -> None:
+        """To its stdin. BrokenPipeError: it does not read any more."""
+        while data:
+            if self._stdin is None:
+                raise BrokenPipeError("stdin is closed")
+            try:
+                data = data[os.write(self._stdin, data) :]
+            except BlockingIOError:
+                await self._until_ready(self._stdin, to_write=True)
+                if self._gone.is_set():
+                    raise BrokenPipeError("it has ended") from None
+            except OSError as error:
+                raise BrokenPipeError(str(error)) from None
+
+    async def send_keys(self, *names: str) -> None:
+        """Press keys on its terminal: "enter", "ctrl-c", "up" … UnknownKey for others; text is for `write`."""
+        if not self._spawn.pty:
+            raise NoTerminal
+        await self.write(typed(*names))
+
+    def resize(self, rows: int, columns: int) -> None:
+        if not self._spawn.pty:
+            raise NoTerminal
+        if self._stdin is not None:
+            terminal.resize(self._stdin, rows, columns)
+
+    def close_stdin(self) -> None:
+        """It reads the end of its input. On a terminal that is a key: ctrl-d."""
+        if self._stdin is not None and not self._spawn.pty:
+            os.close(self._stdin)
+            self._stdin = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Nobody is interested any more."""
+        self.kill()
+        await self.wait()
+        self._all_read.cancel()
+
+    async def _read(self, stream: Stream, descriptor: int) -> None:
+        try:
+            while True:
+                try:
+                    data = os.read(descriptor, CHUNK_BYTES)
+                except BlockingIOError:
+                    if self._gone.is_set():
+                        return
+                    await self._until_ready(descriptor)
+                    continue
+                except OSError:  # EIO: the last program on the terminal has ended
+                    return
+                if not data:
+                    return
+                await self._queue.put(Chunk(stream, data))
+        finally:
+            if descriptor == self._stdin:
+                self._stdin = None
+            os.close(descriptor)
+
+    async def _until_ready(self, descriptor: int, *, to_write: bool = False) -> None:
+        """Until there is something to read, or room to write; or it is gone."""
+        loop = asyncio.get_running_loop()
+        ready = loop.create_future()
+        self._waiting.add(ready)
+        add, remove = (loop.add_writer, loop.remove_writer) if to_write else (loop.add_reader, loop.remove_reader)
+        add(descriptor, _resolve, ready)
+        try:
+            await ready
+        finally:
+            remove(descriptor)
+            self._waiting.discard(ready)
+
+    async def _watch(self) -> Ended:
+        """See to the time-out and the disk, until it is gone; then tell."""
+        ending = asyncio.create_task(self._until_gone())
+        deadline = self._began + self._spawn.timeout_s
+        enough = self._disk_left() > self._spawn.limits.disk_reserve_bytes  # a full disk is not this command's doing
+        while not ending.done():
+            await asyncio.wait((ending,), timeout=max(0.0, min(LOOK_SECONDS, deadline - time.monotonic())))
+            if time.monotonic() >= deadline and not ending.done():
+                self._end("timeout")
+                break
+            if enough and self._disk_left() < self._spawn.limits.disk_reserve_bytes:
+                self._end("disk")
+        await ending
+        took = int((time.monotonic() - self._began) * 1000)
+        self._gone.set()
+        for each in self._waiting:
+            _resolve(each)
+        if self._stdin is not None and not self._spawn.pty:
+            self.close_stdin()
+        self._opened.close()
+        return _ended(self._process.returncode, self._ended_by, took)
+
+    def _disk_left(self) -> int:
+        try:
+            return shutil.disk_usage(self._spawn.sandbox.workspace).free
+        except OSError:
+            return sys.maxsize
+
+    def _end(self, by: EndedBy) -> None:
+        if self._process.returncode is not None or self._ended_by != "itself":
+            return
+        self._ended_by = by
+        if self._spawn.sandbox.level == Level.BWRAP:
+            self._process.kill()  # the first process in the sandbox dies with it, and all others with that one
+            return
+        self._process.terminate()  # the guard knows them all
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGCONT)
+        asyncio.get_running_loop().call_later(GUARD_SECONDS, self._kill_guard)
+
+    def _kill_guard(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+
+    async def _until_gone(self) -> None:
+        if sys.platform != "linux":
+            await asyncio.to_thread(self._process.wait)
+            return
+        # When bubblewrap is killed, the first process of its namespace and with it all others die a moment later.
+        await asyncio.gather(*(_until_ended(descriptor) for descriptor in _with_children(self.pid)))
+        self._process.wait()
+
+
+def _with_children(pid: int) -> list[int]:
+    """Descriptors of a process and of those that it started itself."""
+    held = [os.pidfd_open(pid)]
+    with suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                held.append(os.pidfd_open(int(child)))
+    return held
+
+
+async def _until_ended(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+    loop.add_reader(descriptor, _resolve, ended)
+    try:
+        await ended
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+def _resolve(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _ended(code: int, by: EndedBy, duration_ms: int) -> Ended:
+    if by != "itself":
+        return Ended(None, "SIGKILL", by, duration_ms)
+    number = -code if code < 0 else code - 128
+    with suppress(ValueError):
+        return Ended(None if code < 0 else code, signal.Signals(number).name, by, duration_ms)
+    return Ended(code, None, by, duration_ms)

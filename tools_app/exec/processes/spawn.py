@@ -1,0 +1,185 @@
+"""Start one command, in its sandbox, so that nothing of it outlives this process.
+
+The command begins only when its walls stand and this process says so: whoever is killed before has run nothing. It must be started
+from the event loop's thread, since the kernel tells of a parent's death when the thread that forked dies.
+What the line means and whether it may run is decided before; here it is handed to bash as it is.
+"""
+
+import asyncio
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from django.utils.translation import gettext as _
+
+from tools_app.exec.environment import find_program
+from tools_app.exec.processes.running import Running
+from tools_app.exec.processes.terminal import open_terminal
+from tools_app.exec.sandbox import bwrap, cgroup, landlock, paths
+from tools_app.exec.sandbox.types import Chunk, Ended, Launch, Level, Limits, Spawn, SpawnFailed, Stream
+
+__all__ = ["Chunk", "Ended", "Limits", "Running", "Spawn", "SpawnFailed", "start"]
+
+START_SECONDS = 30.0  # a loaded machine takes tenths of a second
+TOLD = 2_000  # characters of what a sandbox says when it cannot be made
+
+LastLook = Callable[[int], Awaitable[None]]
+
+
+async def start(spawn: Spawn, *, last_look: LastLook | None = None) -> Running:
+    """The command runs when this returns. SpawnFailed or SandboxUnavailable: nothing ran.
+
+    `last_look` is called with the process's id when it stands behind its walls and before it gets the word. What it raises is
+    raised here, and nothing ran.
+    """
+    with ExitStack() as opened:
+        ours, theirs = socket.socketpair()
+        opened.callback(ours.close)
+        with theirs:
+            launch = prepare(spawn, theirs.fileno(), opened)
+            process, streams, stdin = _popen(spawn, launch, opened)
+        try:
+            await _let_go(process, ours, spawn, streams, opened, last_look)
+        except BaseException:
+            process.kill()
+            process.wait()
+            for descriptor in {stdin, *streams.values()}:
+                os.close(descriptor)
+            raise
+        ours.close()
+        return Running(spawn, process, streams, stdin, opened.pop_all())
+
+
+def prepare(spawn: Spawn, talk: int, opened: ExitStack) -> Launch:
+    """The command line for the level that was asked for. No other one is tried."""
+    program = shell_words(spawn)
+    if any("\0" in word for word in (*program, *spawn.env, *spawn.env.values())):
+        raise SpawnFailed(_("the command has a NUL character in it"))
+    make = bwrap.launch if spawn.sandbox.level == Level.BWRAP else landlock.launch
+    return make(spawn, program, talk, opened)
+
+
+def shell_words(spawn: Spawn) -> tuple[str, ...]:
+    """What is executed: bash with the line, byte for byte, or the program itself."""
+    if spawn.argv is not None:
+        if not spawn.argv or not spawn.argv[0].startswith("/"):
+            raise SpawnFailed(_("a program that is run without a shell is named by its whole path"))
+        return spawn.argv
+    bash = find_program("bash")
+    if not bash:
+        raise SpawnFailed(_("bash is not installed"))
+    return (bash, "--norc", "--noprofile", "-c", "--", spawn.line)  # `--`: a line may begin with a dash
+
+
+def _popen(spawn: Spawn, launch: Launch, opened: ExitStack) -> tuple["subprocess.Popen[bytes]", dict[Stream, int], int]:
+    """-> the process, what is read from it, where its stdin is written. All without blocking."""
+    directory = _working_directory(spawn, opened)
+    if spawn.pty:
+        terminal, its_side = open_terminal()
+        given: Mapping[str, int] = {"stdin": its_side, "stdout": its_side, "stderr": its_side}
+    else:
+        given = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    try:
+        process = subprocess.Popen(  # noqa: S603  # what was approved
+            launch.argv,
+            env=dict(launch.env),
+            cwd=directory,
+            pass_fds=launch.descriptors,
+            start_new_session=True,  # Ctrl-C in the server's terminal is not meant for it
+            bufsize=0,
+            **given,  # type: ignore[call-overload]
+        )
+    except OSError as error:
+        if spawn.pty:
+            os.close(terminal)
+        raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": error.strerror}) from error
+    finally:
+        if spawn.pty:
+            os.close(its_side)
+    if spawn.pty:
+        return process, {"stdout": terminal}, terminal
+    descriptors = {}
+    for name in ("stdin", "stdout", "stderr"):
+        pipe = getattr(process, name)
+        descriptors[name] = os.dup(pipe.fileno())  # ours to close, not Popen's
+        os.set_blocking(descriptors[name], False)
+        pipe.close()
+    return process, {"stdout": descriptors["stdout"], "stderr": descriptors["stderr"]}, descriptors["stdin"]
+
+
+def _working_directory(spawn: Spawn, opened: ExitStack) -> str:
+    """The directory that was approved, held by a descriptor: what its name means may change until the child is there."""
+    if spawn.sandbox.level == Level.BWRAP:
+        shown = paths.shown_directories(spawn.sandbox)
+        if not any(spawn.cwd.is_relative_to(path) for path in (*shown, Path("/tmp"))):  # noqa: S108
+            raise SpawnFailed(_("the directory %(path)s is not in the sandbox") % {"path": spawn.cwd})
+        return "/"  # bubblewrap goes there inside, where no name leads out
+    try:
+        held = os.open(spawn.cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SpawnFailed(_("cannot enter %(path)s: %(reason)s") % {"path": spawn.cwd, "reason": error.strerror}) from error
+    opened.callback(os.close, held)
+    if sys.platform != "linux":
+        return str(spawn.cwd)
+    if os.readlink(f"/proc/self/fd/{held}") != str(spawn.cwd):
+        raise SpawnFailed(_("%(path)s is not what it was when the command was looked at") % {"path": spawn.cwd})
+    return f"/proc/self/fd/{held}"
+
+
+async def _let_go(
+    process: "subprocess.Popen[bytes]",
+    ours: socket.socket,
+    spawn: Spawn,
+    streams: Mapping[Stream, int],
+    opened: ExitStack,
+    last_look: LastLook | None,
+) -> None:
+    """Wait until the command stands behind its walls, put it into its group, and give it the word."""
+    loop = asyncio.get_running_loop()
+    ours.setblocking(False)
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            ready = await loop.sock_recv(ours, 16)
+    except TimeoutError:
+        raise SpawnFailed(_("the command was not started: its sandbox was not ready in time")) from None
+    except ConnectionError:
+        ready = b""
+    if ready != b"ready\n":
+        raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": _last_words(process, streams)})
+    try:
+        if sys.platform == "linux":
+            cgroup.enter(_only_child(process.pid), spawn.limits, opened)
+    except (OSError, ValueError) as error:
+        raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": error}) from error
+    if last_look:
+        await last_look(process.pid)
+    try:
+        ours.send(b"go\n")
+    except OSError as error:
+        raise SpawnFailed(_("the command was not started: %(reason)s") % {"reason": error}) from error
+
+
+def _only_child(process: int) -> int:
+    """The command that waits, inside what we started."""
+    (child,) = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return int(child)
+
+
+def _last_words(process: "subprocess.Popen[bytes]", streams: Mapping[Stream, int]) -> str:
+    """What a sandbox that could not be made has said. It is about the host, not from the command."""
+    descriptor = streams.get("stderr", streams["stdout"])
+    said = b""
+    while len(said) < TOLD and select.select([descriptor], [], [], 1.0)[0]:
+        try:
+            piece = os.read(descriptor, TOLD)
+        except OSError:
+            break
+        if not piece:
+            break
+        said += piece
+    return said.decode(errors="replace").strip()[:TOLD] or _("it ended at once, with code %(code)s") % {"code": process.poll()}

@@ -1,0 +1,83 @@
+"""Which parts of the host a command sees, at every level that shuts it in: programs and libraries, and little of /etc.
+
+Written as what is shown. /etc has passwords and keys of other services in it, and when the server runs as root a command's files
+are opened as root, so nothing there is shown by default.
+"""
+
+import os
+from collections.abc import Iterable
+from glob import glob
+from pathlib import Path
+
+from django.utils.translation import gettext as _
+
+from tools_app.exec.sandbox.types import Sandbox, SandboxUnavailable
+
+USR = "/usr"
+IN_USR = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")  # links into /usr on most systems, directories on some
+ETC = (
+    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs",
+    "pki/ca-trust", "crypto-policies", "passwd", "group", "nsswitch.conf", "hosts", "host.conf", "gai.conf", "services",
+    "protocols", "localtime", "timezone", "locale.alias", "mime.types", "magic", "terminfo", "inputrc", "os-release",
+    "debian_version", "fonts", "java-*", "perl", "python3*", "papersize",
+)  # fmt: skip
+FOR_THE_NETWORK = ("resolv.conf",)
+
+
+def shown_of_etc(*, network: bool) -> list[str]:
+    """Those that are there. A link is named as it is: `resolv.conf` often leads to /run."""
+    names = ETC + (FOR_THE_NETWORK if network else ())
+    return [path for name in names for path in sorted(glob(f"/etc/{name}")) if os.path.exists(path)]
+
+
+def shown_of_system(*, network: bool) -> list[Path]:
+    """All of that, by real paths."""
+    return [Path(os.path.realpath(path)) for path in (USR, *IN_USR, *shown_of_etc(network=network))]
+
+
+def check(sandbox: Sandbox) -> None:
+    """Refuse a workspace that would show what must not be shown, or let be written what must not be."""
+    for path in (sandbox.workspace, sandbox.private_home):
+        if path is None:
+            continue
+        if not path.is_absolute() or not path.is_dir() or Path(os.path.realpath(path)) != path:
+            raise SandboxUnavailable(_("%(path)s is no directory by its real path") % {"path": path})
+        if path in sandbox.hidden:
+            raise SandboxUnavailable(_("the workspace must not be the state directory %(path)s itself") % {"path": path})
+        if any(Path(system).is_relative_to(path) for system in (USR, "/etc", "/proc", "/dev", "/tmp")):  # noqa: S108
+            raise SandboxUnavailable(_("%(path)s holds parts of the system and cannot be a workspace") % {"path": path})
+        if innermost(path, (*sandbox.hidden, *sandbox.unwritable)) in sandbox.unwritable:
+            raise SandboxUnavailable(_("%(path)s belongs to the code of this server and cannot be a workspace") % {"path": path})
+    mounted = (*shown_directories(sandbox), *(Path(os.path.realpath(path)) for path in (USR, *IN_USR)))
+    for path in covered(sandbox):
+        # A mount over a file is gone when the server replaces the file, and nothing can be mounted over one that is still to come.
+        if not path.is_dir() or not innermost(path, mounted):
+            words = _("%(path)s lies where commands can look and cannot be hidden there: move it")
+            raise SandboxUnavailable(words % {"path": path})
+
+
+def shown_directories(sandbox: Sandbox) -> dict[Path, bool]:
+    """The directories of the agent that a command sees, and whether it may write there."""
+    shown = {sandbox.private_home: True} if sandbox.private_home else {}
+    if sandbox.access != "none":
+        shown[sandbox.workspace] = sandbox.access == "rw"
+    return shown
+
+
+def covered(sandbox: Sandbox) -> list[Path]:
+    """What is hidden and yet lies inside what is shown. Landlock cannot take it out again, mounts can."""
+    shown = [*shown_directories(sandbox), *shown_of_system(network=sandbox.network)]
+    real = [Path(os.path.realpath(path)) for path in sandbox.hidden]
+    return [path for path in real if innermost(path.parent, (*shown, *real)) in shown]
+
+
+def kept_as_it_is(sandbox: Sandbox) -> list[Path]:
+    """What may not be written and yet lies inside a directory that may. The same holds for it."""
+    shown = shown_directories(sandbox)
+    places = (*shown, *sandbox.hidden, *sandbox.unwritable)
+    return [path for path in sandbox.unwritable if shown.get(innermost(path.parent, places) or path)]
+
+
+def innermost(path: Path, places: Iterable[Path]) -> Path | None:
+    """That of the places in which the path lies most closely; it may be one itself."""
+    return max((place for place in places if path.is_relative_to(place)), key=lambda place: len(place.parts), default=None)

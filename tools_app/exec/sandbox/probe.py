@@ -1,0 +1,161 @@
+"""Find out how well this host can shut a command in, by doing it: the real command line, and attempts that must fail.
+
+That a program is installed proves nothing. Some systems let a user namespace be made and then take its powers away; a container
+may have an old bubblewrap with other options; a kernel may have landlock switched off. None of the attempts changes anything,
+whatever comes of it.
+"""
+
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from clawsite.infra.errors import ClawError
+from tools_app.exec.environment import build_environment, find_program
+from tools_app.exec.sandbox import bwrap, cgroup, landlock
+from tools_app.exec.sandbox.types import Launch, Level, Sandbox, Spawn
+
+SECONDS = 20.0  # it takes some tens of milliseconds; a machine that is starting up may be busy
+
+# Each line names what went through. The first two must, the others must not; every attempt is harmless where it succeeds.
+ATTEMPTS = r"""
+exec 2>/dev/null
+echo ran
+(echo x >"$1/inside/made") && echo wrote-inside
+(exec 3>>/usr/lib/os-release) && echo wrote-usr
+(exec 3>>"$1/outside/secret") && echo wrote-outside
+(read -r _ <"$1/outside/secret") && echo read-outside
+(exec 3<>"/dev/tcp/127.0.0.1/$2") && echo connected
+(kill -0 "$3") && echo signalled
+unshare --user true && echo nested
+exit 0
+"""
+MUST = {"ran", "wrote-inside"}
+WORDS: dict[str, str | Promise] = {
+    "wrote-usr": _("a command could write in /usr"),
+    "wrote-outside": _("a command could write outside its workspace"),
+    "read-outside": _("a command could read outside its workspace"),
+    "connected": _("a command could reach the network"),
+    "signalled": _("a command could send signals to other processes"),
+    "nested": _("a command could make namespaces of its own"),
+}
+# Before landlock's version 6 (Linux 6.12) signals cannot be kept in; that is said beside the level, and does not deny it.
+TOLERATED = {Level.LANDLOCK: {"signalled"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Something that does not hold here: in words for people, and what the system said."""
+
+    words: str | Promise
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.words}: {self.detail}" if self.detail else str(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The best level that was shown to hold; why not a higher one; and what this level does not hold here."""
+
+    level: Level
+    why_not_higher: tuple[Shortfall, ...] = ()
+    weaknesses: tuple[Shortfall, ...] = ()
+
+
+def probe() -> Probed:
+    """Blocking, some tens of milliseconds. Tries the levels from the best one down."""
+    if sys.platform != "linux":
+        return Probed(Level.NONE, (Shortfall(_("sandboxes need Linux; on this system commands run with nothing but limits")),))
+    reasons: list[Shortfall] = []
+    for level in (Level.BWRAP, Level.LANDLOCK):
+        missing = _missing(level)
+        through: set[str] = set()
+        if not missing:
+            try:
+                through = attempt(level)
+                missing = _verdict(level, through)
+            except (OSError, ClawError, ImportError, RuntimeError, subprocess.SubprocessError) as error:
+                missing = [Shortfall(_("it cannot be started"), str(error))]
+        if not missing:
+            return Probed(level, tuple(reasons), tuple(_weaknesses(through)))
+        reasons += [Shortfall(f"{level.word}: {shortfall.words}", shortfall.detail) for shortfall in missing]
+    return Probed(Level.NONE, tuple(reasons), tuple(_weaknesses(set())))
+
+
+def attempt(level: Level) -> set[str]:
+    """Run the attempts at a level, in directories of their own and against a port that listens; -> what went through."""
+    with ExitStack() as opened:
+        above = Path(os.path.realpath(opened.enter_context(tempfile.TemporaryDirectory(prefix="clawsite-probe-"))))
+        (above / "inside").mkdir()
+        (above / "outside").mkdir()
+        (above / "outside" / "secret").write_text("not for commands\n")
+        listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        sandbox = Sandbox(level, above / "inside", "rw", network=False, hidden=(above / "outside",))
+        spawn = Spawn("", above / "inside", build_environment(sandbox.home), sandbox, SECONDS)
+        told = (str(above), str(listener.getsockname()[1]), str(os.getpid()))
+        program = (find_program("bash") or "bash", "--norc", "--noprofile", "-c", ATTEMPTS, "probe", *told)
+        ours, theirs = socket.socketpair()
+        opened.callback(ours.close)
+        make: Callable[..., Launch] = bwrap.launch if level == Level.BWRAP else landlock.launch
+        with theirs:
+            launch = make(spawn, program, theirs.fileno(), opened)
+            process = opened.enter_context(_started(launch, spawn.cwd))
+        return _conversation(process, ours)
+
+
+def _started(launch: Launch, cwd: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(  # noqa: S603  # our own attempts
+        launch.argv,
+        env=dict(launch.env),
+        cwd=cwd,
+        pass_fds=launch.descriptors,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _conversation(process: "subprocess.Popen[bytes]", ours: socket.socket) -> set[str]:
+    try:
+        if select.select([ours], [], [], SECONDS)[0] and ours.recv(16) == b"ready\n":
+            ours.send(b"go\n")
+        ours.close()  # whoever still waits for the word ends
+        said, complained = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    through = set(said.decode(errors="replace").split())
+    if "ran" not in through:
+        raise OSError(complained.decode(errors="replace").strip()[:500] or f"it ended with code {process.returncode}")
+    return through
+
+
+def _missing(level: Level) -> list[Shortfall]:
+    if level == Level.LANDLOCK:
+        return [] if landlock.version() else [Shortfall(_("this kernel has none, or it is switched off"))]
+    return [Shortfall(_("it is not installed"), name) for name in ("bwrap", "bash") if not find_program(name)]
+
+
+def _verdict(level: Level, through: set[str]) -> list[Shortfall]:
+    """What denies the level."""
+    if lacking := MUST - through:
+        return [Shortfall(_("a command does not work in it"), ", ".join(sorted(lacking)))]
+    tolerated = TOLERATED.get(level, set()) if landlock.version() < landlock.SIGNALS_SINCE else set()
+    return [Shortfall(WORDS.get(name, name)) for name in sorted(through - MUST - tolerated)]
+
+
+def _weaknesses(through: set[str]) -> list[Shortfall]:
+    found = [Shortfall(WORDS[name]) for name in sorted(through & WORDS.keys())]
+    if not cgroup.bounds_processes():
+        found.append(Shortfall(_("the server runs as root and cannot make control groups, so processes are not limited in number")))
+    return found

@@ -1,0 +1,225 @@
+"""What is wrong or odd about a policy row, in words, before it is saved. The admin asks while somebody types.
+
+A fault keeps a row from being saved; a warning says that it will not do what its writer may think.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django.utils.translation import gettext as _
+
+from clawsite.infra.errors import InvalidRequest
+from tools_app.policy.catalog import PROFILES, SUBAGENT_DENY
+from tools_app.policy.chain import evaluate
+from tools_app.policy.expectations import ANY_OTHER
+from tools_app.policy.layers import ANY, group_policy, provider_profile_policy, sender_key
+from tools_app.policy.matcher import GROUP_PREFIX, kind_of, normalise, only_plugins, ready
+from tools_app.policy.query import PolicyQuery, Sender
+from tools_app.policy.rules import AGENT, GLOBAL, GROUP, LISTS, PLACE, SANDBOX, SCOPES, SUBAGENT, PolicyRules, RuleRow
+from tools_app.policy_store import known_agents
+from tools_app.sources.registry import Registry
+from tools_app.sources.tools import known_tools
+
+SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+PROVIDER = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._:/@-]*)?")
+LONGEST_LIST = 500  # entries; a row is read by people
+LONGEST = {"provider": 200, "group": 200, "sender": 200}  # characters, as the columns have
+
+# The fields that a place has besides its scope; any other must be empty.
+FIELDS = {
+    GLOBAL: {"provider"},
+    AGENT: {"subject", "provider"},
+    GROUP: {"channel", "group", "sender"},
+    SANDBOX: {"subject"},
+    SUBAGENT: set[str](),
+}
+WITH_PROFILE = {GLOBAL, AGENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    field: str
+    words: str
+    level: Literal["error", "warning"] = "error"
+
+
+def checked_rule(**fields: Any) -> RuleRow:
+    """The row in normal form. InvalidRequest names whatever could not mean what its writer intended."""
+    rule = normal_form(**fields)
+    if faults := list(faults_of(rule)):
+        raise InvalidRequest(" ".join(fault.words for fault in faults))
+    return rule
+
+
+def normal_form(**fields: Any) -> RuleRow:
+    """Names in lower case without blanks around them, entries once each. A group's id is left as its channel writes it."""
+    values: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in (*PLACE, "profile")}
+    values |= {name: values[name].lower() for name in ("scope", "subject", "provider", "channel", "profile")}
+    values["sender"] = sender_key(values["sender"])
+    values |= {name: tuple(dict.fromkeys(normalise(entry) for entry in fields.get(name, ()))) for name in LISTS}
+    return RuleRow(**values)
+
+
+def split_entries(text: str) -> list[str]:
+    """As they are typed: one a line; blanks and commas between them do as well."""
+    return [entry for entry in re.split(r"[\s,]+", text) if entry]
+
+
+def faults_of(rule: RuleRow) -> Iterator[Finding]:
+    """What keeps a row in normal form from being saved."""
+    if rule.scope not in SCOPES:
+        yield Finding(
+            "scope", _("scope “%(scope)s” is unknown: use one of %(known)s") % {"scope": rule.scope, "known": ", ".join(SCOPES)}
+        )
+        return
+    yield from _faults_of_place(rule)
+    if rule.profile and rule.profile not in PROFILES:
+        yield Finding(
+            "profile",
+            _("profile “%(profile)s” is unknown: use one of %(known)s") % {"profile": rule.profile, "known": ", ".join(PROFILES)},
+        )
+    if rule.scope not in WITH_PROFILE:
+        for name in ("profile", "also_allow"):
+            if getattr(rule, name):
+                yield Finding(name, _("a profile and what it also allows belong to everybody or to an agent"))
+    known = known_tools()
+    for name in LISTS:
+        entries = getattr(rule, name)
+        if len(entries) > LONGEST_LIST:
+            yield Finding(name, _("more than %(most)d entries: use groups or patterns") % {"most": LONGEST_LIST})
+        for entry in entries[:LONGEST_LIST]:
+            if words := _fault_of_entry(entry, known):
+                yield Finding(name, words)
+
+
+def _faults_of_place(rule: RuleRow) -> Iterator[Finding]:
+    for name in PLACE[1:]:
+        if getattr(rule, name) and name not in FIELDS[rule.scope]:
+            yield Finding(name, _("scope %(scope)s has no %(field)s: leave it empty") % {"scope": rule.scope, "field": name})
+    if (rule.scope == AGENT or rule.subject) and not SLUG.fullmatch(rule.subject):
+        yield Finding(
+            "subject",
+            _("“%(subject)s” is no agent's slug: lower-case letters, digits, - and _, at most 64") % {"subject": rule.subject},
+        )
+    if rule.provider and not PROVIDER.fullmatch(rule.provider):
+        yield Finding(
+            "provider",
+            _("“%(provider)s” is neither a provider, as `openai`, nor a model, as `openai/gpt-5`") % {"provider": rule.provider},
+        )
+    for name, most in LONGEST.items():
+        value = getattr(rule, name)
+        if len(value) > most or not value.isprintable():
+            yield Finding(name, _("at most %(most)d characters that can be seen") % {"most": most})
+    if rule.scope == GROUP:
+        if not SLUG.fullmatch(rule.channel):
+            yield Finding("channel", _("a group rule names its channel, such as `telegram`"))
+        if not rule.group:
+            yield Finding("group", _("a group rule names its group: the id, or `*` for all groups of the channel"))
+
+
+def _fault_of_entry(entry: str, known: Registry) -> str:
+    if not entry:
+        return _("an entry is blank")
+    if "*" in entry[:-1]:
+        return _("entry “%(entry)s”: `*` may only stand at the end") % {"entry": entry}
+    # A pattern may wait for its tools. There are no patterns of groups.
+    if not known.knows(entry) and (not entry.endswith("*") or entry.startswith(GROUP_PREFIX)):
+        return _("entry “%(entry)s” is no tool, group or plugin; a group is written `group:fs`, a family of tools `sessions_*`") % {
+            "entry": entry
+        }
+    return ""
+
+
+def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
+    """What a row without faults would not do, although it looks so. `rules` are those it would be saved among."""
+    if known_agents.is_missing(rule.subject):
+        yield Finding("subject", _("there is no agent “%(agent)s”") % {"agent": rule.subject}, "warning")
+    known = known_tools()
+    plugins = frozenset(known.plugin_names)
+    for name in LISTS:
+        for entry in getattr(rule, name):
+            if entry.endswith("*") and kind_of(entry, plugins) == "unknown":
+                yield Finding(name, _("“%(entry)s” fits no tool there is") % {"entry": entry}, "warning")
+    # The lists of a sandbox and of subagents are taken at their word, also where they name plugins only.
+    # Those that are off count too: the day one is enabled, the list is ignored.
+    named = (*known.plugin_names, *known.also_known)
+    if rule.scope in (GLOBAL, AGENT, GROUP) and only_plugins(rule.allow, named):
+        words = _(
+            "this allow list names only plugins, so it is ignored, or it would take every other tool away; use “also allow” to add"
+        )
+        yield Finding("allow", words, "warning")
+        return
+    if rule.also_allow and rule.profile == "full":
+        yield Finding("also_allow", _("the profile full allows everything already"), "warning")
+    if rule.scope == GROUP and not rule.sender and rules.group_row(rule.channel, rule.group, ANY):
+        yield Finding("group", _("this row is never asked: the one for sender `*` of the same group comes before it"), "warning")
+        return
+    hidden = list(_takes_the_place(rule, rules))
+    yield from hidden
+    if rule.is_empty and not hidden:
+        yield Finding("scope", _("this row says nothing: it is as if it were not there"), "warning")
+    after = rules.with_row(rule)
+    profiles = [provider_profile_policy(case, after) for case in cases_of(rule, after, ())]
+    if rule.also_allow and rule.provider and not any(opinion and opinion.source for opinion in profiles):
+        yield Finding("also_allow", _("“also allow” adds to a profile, and there is none for this model"), "warning")
+        return
+    yield from _never_fires(rule, after, known)
+
+
+def _takes_the_place(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
+    """What counts no more, as only the first row found is asked: a model's before its provider's, a person's before a group's."""
+    others = rules.without(rule.place)
+    provider, slash, _model = rule.provider.partition("/")
+    before = others.find(rule.scope, rule.subject, provider=provider) if slash else None
+    if rule.scope == GROUP:
+        case = next(cases_of(rule, others, ()))
+        opinion = group_policy(case, others)
+        before = next((row for row in others.rows if opinion and row.key == opinion.row), None)
+    if before is None:
+        return
+    field, facts = ("provider" if slash else "group"), {"row": before.key}
+    if (before.allow or before.deny) and not (rule.allow or rule.deny):
+        words = _("this row takes the place of `%(row)s` and has no lists, so what that one allows and denies does not count here")
+        yield Finding(field, words % facts, "warning")
+    if before.profile and not rule.profile:
+        words = _("this row takes the place of `%(row)s` and has no profile, so the profile of that one does not count here")
+        yield Finding(field, words % facts, "warning")
+
+
+def _never_fires(rule: RuleRow, rules: PolicyRules, known: Registry) -> Iterator[Finding]:
+    """Entries that allow what is refused all the same, to every agent the row is about, or deny what is always denied there."""
+    always = ready(SUBAGENT_DENY if rule.scope == SUBAGENT else ())
+    for entry in rule.deny:
+        named = [facts for facts in known.nameable if ready((entry,)).find(facts) is not None]
+        if named and all(always.find(facts) is not None for facts in named):
+            yield Finding("deny", _("“%(entry)s” has no effect: subagents never get it anyway") % {"entry": entry}, "warning")
+    cases = list(cases_of(rule, rules, known.plugin_names))
+    for name in ("allow", "also_allow"):
+        for entry in getattr(rule, name):
+            entries = ready((entry,))
+            named = [facts for facts in known.nameable if entries.find(facts) is not None]
+            verdicts = [evaluate(case.about(named), rules) for case in cases]
+            if named and not any(verdict.kept for verdict in verdicts):
+                why = verdicts[0].explain(named[0].name)
+                yield Finding(name, _("“%(entry)s” has no effect: %(why)s") % {"entry": entry, "why": why}, "warning")
+
+
+def cases_of(rule: RuleRow, rules: PolicyRules, plugins: tuple[str, ...]) -> Iterator[PolicyQuery]:
+    """The plainest questions this row has a say in: for its agent, or for each agent that has rows and for any other one."""
+    provider, _slash, model = rule.provider.partition("/")
+    named = dict.fromkeys(row.subject for row in rules.rows if row.scope == AGENT)
+    for agent in [rule.subject] if rule.subject else [*named, ANY_OTHER]:
+        yield PolicyQuery(
+            agent,
+            is_owner=True,
+            is_subagent=rule.scope == SUBAGENT,
+            provider=provider,
+            model=model,
+            channel=rule.channel,
+            group=rule.group,
+            sender=Sender(id=rule.sender),
+            sandboxed=rule.scope == SANDBOX,
+            plugins=plugins,
+        )

@@ -1,0 +1,75 @@
+"""The tools that a server listed, as they are kept in its row: cleaned, bounded, and with a note of what was left out. Pure."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tools_app.core.hidden_characters import has_hidden
+from tools_app.sources.mcp.names import plain, tool_name
+from tools_app.sources.mcp.schema import UnusableSchema, tidy_schema
+
+MAX_TOOLS = 200
+MAX_NAME, MAX_TITLE, MAX_DESCRIPTION = 128, 80, 2_000
+MAX_NOTES = 20
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """`tools` is what the row keeps; `notes` say, for the operator, what was left out and why."""
+
+    tools: list[dict[str, Any]]
+    notes: list[str]
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything does that the row keeps."""
+        return hashlib.sha256(json.dumps([self.tools, self.notes], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def listing_of(server: str, told: Iterable[dict[str, Any]]) -> Listing:
+    """From the server's own list, in wire form."""
+    tools: dict[str, dict[str, Any]] = {}
+    notes: list[str] = []
+    for number, tool in enumerate(told):
+        shown = plain(str(tool.get("name", "")), 60)
+        if number >= MAX_TOOLS:
+            notes.append(f"only the first {MAX_TOOLS} tools are used")
+            break
+        try:
+            kept = _tidy(tool)
+        except UnusableSchema as unusable:
+            notes.append(f"{shown}: {unusable}")
+            continue
+        name = tool_name(server, kept["name"])
+        if name in tools:
+            notes.append(f"{shown}: its name is {name} here, as that of {plain(tools[name]['name'], 60)}")
+        else:
+            tools[name] = kept
+    return Listing(list(tools.values()), notes[:MAX_NOTES])
+
+
+def _tidy(tool: dict[str, Any]) -> dict[str, Any]:
+    name = tool.get("name")
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME or has_hidden(name):
+        raise UnusableSchema(f"its name is empty, longer than {MAX_NAME} or has characters that cannot be seen")
+    hints = tool.get("annotations") or {}
+    title = tool.get("title") or hints.get("title") or ""
+    return {
+        "name": name,
+        "title": plain(str(title), MAX_TITLE),
+        "description": plain(str(tool.get("description") or ""), MAX_DESCRIPTION),
+        "inputSchema": tidy_schema(tool.get("inputSchema")),
+        "annotations": {hint: hints[hint] for hint in HINTS if isinstance(hints.get(hint), bool)},
+    }
+
+
+def is_wanted(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
+    """Whether the operator's patterns leave a tool: exclude first, and an empty include means all."""
+    include = list(include)
+    if any(fnmatchcase(name, pattern) for pattern in exclude):
+        return False
+    return not include or any(fnmatchcase(name, pattern) for pattern in include)
