@@ -96,8 +96,8 @@ frames are queued for it.
   then `final`, `aborted` or `error`.
 - `session` is a log event that belongs to no run; it has a `cursor` too.
 - Owner and members of a session get its events on all their connections. With the cap `session-scoped-events` a
-  connection only gets events of sessions it subscribed to. Users who can
-  read everyone's sessions only get events of other users' sessions that they subscribed to.
+  connection only gets events of sessions it subscribed to. Users who can read everyone's sessions only get events of
+  other users' sessions that they subscribed to.
 
 | stream | `data` |
 | --- | --- |
