@@ -76,8 +76,8 @@ caller can see it, is identified by `sessionId`. Anything the caller can't see i
 
 **Idempotency.** `agent` and `chat.send` need an `idempotencyKey`; it becomes the `runId`. The same key never starts a
 second run, in any process and after any restart: it returns the response of the first request. The same key with a
-different body is a CONFLICT. `node.invoke` makes the same guarantee for invocations, and `sessions.create` for a
-session without a `key`.
+different body is a CONFLICT. `node.invoke` guarantees the same for invocations, and `sessions.create` for
+sessions without a `key`.
 
 **`agent` responds twice** with the same id: `{runId, status: "accepted"}` once the run is stored, and `status: "ok"`
 with the result when it has ended, or an error with `payload.status: "error"`. In protocol 1 the values are `pending`,
