@@ -35,7 +35,7 @@ def faulty(people, django_db_blocker):
     """The installation that all rounds share: whatever a round killed has been started again."""
     from clawsite.infra import db
     from sessions_app.models import Lane
-    from tests.conftest import delete_rows
+    from tests.reset import reset_database
 
     with django_db_blocker.unblock():
         # Small enough to be reached by every round.
@@ -44,7 +44,7 @@ def faulty(people, django_db_blocker):
         with Stack(webs=2, workers=2, env={"CLAWSITE_LOG_LEVEL": "warning"}, launcher=PUPPET, own_redis=True) as stack:
             yield stack
         db.close()
-        delete_rows()
+        reset_database()
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + ROUNDS))
