@@ -10,7 +10,7 @@ from typing import Any
 from django.apps import apps
 from django.db import connection
 
-# The audit log is append-only, and the marks of the event log only grow: each process notes in its state directory how far they are.
+# The audit log is append-only. The marks of the event log only grow, and processes note in their state directory how far they are.
 KEPT = {"infra_auditentry", "infra_auditseal", "infra_audithead", "sessions_app_eventlog"}
 # Written by migrations only.
 STATIC = {"auth_permission", "django_content_type"}
@@ -95,7 +95,7 @@ class _Postgres:
                 steps.append(f"IF {other_rows} THEN DELETE FROM {table}; INSERT INTO {table} SELECT * FROM {copy}; END IF;")
             body = "\n".join(steps)
             cursor.execute(f"""CREATE FUNCTION pristine.restore() RETURNS void LANGUAGE plpgsql
-                               SET session_replication_role = replica AS $$ BEGIN {body} END $$""")
+                               SET session_replication_role = replica SET jit = off AS $$ BEGIN {body} END $$""")
 
     def restore(self) -> None:
         with connection.cursor() as cursor:

@@ -1,13 +1,13 @@
 """Full-text search on the database of this run."""
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from sessions_app import search_index, sessions, sql
 from sessions_app.models import Session, SessionMember, TranscriptEntry
 from sessions_app.search import search
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def say(user, session, *texts):
@@ -147,9 +147,10 @@ def test_a_search_uses_the_index(user, talk):
     match = f"{search_index.WORDS} MATCH" if connection.vendor == "sqlite" else "words @@"
     cast = "" if connection.vendor == "sqlite" else "::tsquery"
     explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
-    if connection.vendor == "postgresql":
-        sql.execute("SET enable_seqscan = off")
-    plan = str(sql.rows(f"{explain} SELECT 1 FROM {search_index.WORDS} WHERE {match} %s{cast}", [condition]))
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            sql.execute("SET LOCAL enable_seqscan = off")
+        plan = str(sql.rows(f"{explain} SELECT 1 FROM {search_index.WORDS} WHERE {match} %s{cast}", [condition]))
     assert "VIRTUAL TABLE INDEX" in plan or "sessions_app_words_gin" in plan
 
 
