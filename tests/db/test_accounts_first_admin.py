@@ -11,7 +11,7 @@ from clawsite.accounts import first_admin, groups
 from clawsite.accounts.models import FirstAdminLink, User
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 
-pytestmark = pytest.mark.usefixtures("fresh_installation")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("fresh_installation")]
 
 PASSWORD = "correct horse battery"
 

@@ -14,6 +14,8 @@ from sessions_app.models import Session
 from sessions_app.runs import accept_run
 from sessions_app.sessions import inject_message
 
+pytestmark = pytest.mark.dialect
+
 ASKED = {"label": "plans"}
 
 

@@ -19,6 +19,8 @@ from sessions_app.models import Attachment, SessionMember, TranscriptEntry
 from sessions_app.prompt_content import prompt_content
 from sessions_app.runs import accept_run
 
+pytestmark = pytest.mark.dialect
+
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 

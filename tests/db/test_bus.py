@@ -11,7 +11,7 @@ from django.conf import settings
 from clawsite.infra import bus, bus_unix
 from clawsite.infra.bus_unix import UnixTransport
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 async def test_what_one_process_publishes_reaches_its_own_and_another(bus_messages, eventually, monkeypatch):

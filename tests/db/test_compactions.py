@@ -16,7 +16,7 @@ from sessions_app.transcript import HISTORY_ENTRIES, OWN_ANSWERS, THROUGH, model
 from sessions_app.transcript_transfer import export_lines, import_transcript
 from tests.db.test_rewinds import answer, ask, id_of, modelled, shown, turn
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def summary_entry(text: str, through: str | None) -> NewEntry:

@@ -16,6 +16,8 @@ from tools_app.models import ExecRule, McpServer
 from tools_app.policy.query import PolicyQuery
 from tools_app.policy_vocabulary import about_all_tools
 
+pytestmark = pytest.mark.dialect
+
 NO_ENGINE = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
 
 

@@ -14,7 +14,7 @@ from sessions_app.history import history
 from sessions_app.models import Event, EventLog, Run, Session, TranscriptEntry
 from tests.db.test_state import accept, claim, complete
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 LONG_AGO = dt.timedelta(days=40)
 

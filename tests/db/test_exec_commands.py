@@ -24,6 +24,8 @@ from tools_app.execution.planning import Wanted, make_plan
 from tools_app.execution.printed import WAITING
 from tools_app.models import Command, CommandOutput
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture
 def plan_of(user, session_of):

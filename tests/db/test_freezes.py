@@ -10,7 +10,7 @@ from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
 from sessions_app import freezes, lease_sql, queue, runs, sql
 from sessions_app.models import Freeze, Run
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture

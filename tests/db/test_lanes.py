@@ -9,6 +9,8 @@ from clawsite.infra import clock
 from sessions_app import lanes, runs
 from sessions_app.models import Run
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture
 def boot(monkeypatch):

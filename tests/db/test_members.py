@@ -11,7 +11,7 @@ from sessions_app import members, queue, runs, selectors
 from sessions_app.models import Run, Session
 from sessions_app.run_answers import own_run
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture

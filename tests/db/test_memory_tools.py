@@ -19,6 +19,8 @@ from tools_app.builtin.workspace import Workspace
 from tools_app.policy.query import PolicyQuery
 from tools_app.toolset import build_toolset
 
+pytestmark = pytest.mark.dialect
+
 LONG_AGO = 1_700_000_000
 
 

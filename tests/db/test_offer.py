@@ -8,7 +8,7 @@ from tools_app.models import McpServer
 from tools_app.offer import OfferedNow
 from tools_app.policy.query import ToolFacts
 
-pytestmark = pytest.mark.usefixtures("database", "fresh_policy")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database", "fresh_policy")]
 
 
 def tools_of(source: str) -> list[ToolFacts]:

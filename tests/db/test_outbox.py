@@ -3,7 +3,7 @@ import pytest
 from sessions_app import outbox, runs
 from sessions_app.models import Outbox
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture

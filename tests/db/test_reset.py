@@ -1,5 +1,6 @@
 """What one test leaves behind is not there for the next: tests/reset.py."""
 
+import pytest
 from django.apps import apps
 from django.contrib.auth.models import Group
 
@@ -9,6 +10,8 @@ from clawsite.infra import clock
 from sessions_app.models import Lane, Session
 from tests.reset import KEPT, reset_database
 from tools_app.models import PolicyVersion, ToolPolicy
+
+pytestmark = pytest.mark.dialect
 
 
 def all_rows():

@@ -19,7 +19,7 @@ from sessions_app.tool_calls import Decision
 from sessions_app.transcript import model_history
 from sessions_app.transcript_transfer import export_lines, import_transcript
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def ask(user, session, prompt, *, replaces=None, run_id=""):

@@ -11,7 +11,7 @@ from sessions_app.models import Run, Session, SessionMember
 from sessions_app.run_words import without_words
 from tests.web.recordings import record
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def test_a_run_is_found_by_those_who_may_see_its_session(user, person, session_of):

@@ -7,7 +7,7 @@ from clawsite.infra.errors import Conflict, NotFound
 from sessions_app import marks, queue, runs, selectors, sessions
 from sessions_app.models import Run, Session, SessionMark, SessionMember
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def listed(user, **options):

@@ -12,7 +12,7 @@ from sessions_app.journal import NewEntry, NewEvent
 from sessions_app.models import Event, Lane, Run, Session, TranscriptEntry
 from sessions_app.transcript import model_history
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def accept(user, session, run_id, prompt="hello", **kwargs):

@@ -14,7 +14,7 @@ from sessions_app.runs import accept_run
 from sessions_app.sessions import begin_with, create_session
 from tools_app.models import Approval, Command
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def make(user, name="one", *, days=31, ended=True, channel=OPENAI):

@@ -18,7 +18,7 @@ from sessions_app.models import Event, Run, Session, TranscriptEntry
 from sessions_app.transcript import model_history
 from sessions_app.transcript_transfer import export_lines, import_transcript
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 CALL = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "rm -r /"}}
 HEADER = {"type": "session", "version": 1, "title": "Tidying"}

@@ -8,6 +8,8 @@ from sessions_app.models import Run
 from sessions_app.runs import accept_run
 from sessions_app.sessions import reset_session
 
+pytestmark = pytest.mark.dialect
+
 USED = {"input": 30, "output": 12, "cacheRead": 4, "costMicroUsd": 1_500}
 
 

@@ -12,6 +12,8 @@ from tests.faults.checker import violations
 from tests.faults.rounds import Round
 from tests.stack import Stack
 
+pytestmark = pytest.mark.dialect
+
 ROUNDS = int(os.environ.get("CLAWSITE_FAULT_ROUNDS", "20"))
 FIRST_SEED = int(os.environ.get("CLAWSITE_FAULT_SEED", "1"))
 PUPPET = ("-m", "tests.faults.puppet")

@@ -11,6 +11,8 @@ from sessions_app.models import Event, Run, TranscriptEntry
 from tests.journeys.test_worker_processes import PATIENT, holder
 from tests.workshop import phases_of, said_in
 
+pytestmark = pytest.mark.dialect
+
 LONG = "so many words " * 60
 
 

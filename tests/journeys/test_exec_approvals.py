@@ -18,6 +18,8 @@ from tools_app.execution import approvals, commands
 from tools_app.execution.grants import Wish
 from tools_app.models import Approval, Command, ExecRule, Grant
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture(autouse=True)
 def people_are_asked(database):

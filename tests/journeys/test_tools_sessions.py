@@ -14,6 +14,8 @@ from sessions_app.sessions import ensure_session, inject_message
 from tests.workshop import Workshop, calls_of, said_in, view_of, words
 from tools_app import policies
 
+pytestmark = pytest.mark.dialect
+
 
 def asks(name: str, **arguments) -> str:
     """A prompt that makes the model call a tool."""

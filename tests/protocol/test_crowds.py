@@ -11,6 +11,8 @@ from clawsite.client import Client, Endpoint
 from clawsite.gateway import runtime
 from tests.protocol.server import Sockets, serving
 
+pytestmark = pytest.mark.dialect
+
 KEY = "agent:main:main"
 CROWD = 100
 

@@ -11,6 +11,8 @@ from clawsite.infra.errors import Unavailable
 from sessions_app import history_delta, said
 from sessions_app.models import Session, SessionMember, TranscriptEntry
 
+pytestmark = pytest.mark.dialect
+
 KEY = "agent:main:main"
 
 

@@ -10,6 +10,8 @@ from tests import asking
 from tools_app.execution import approval_clock, approvals
 from tools_app.models import Approval
 
+pytestmark = pytest.mark.dialect
+
 KEY = "agent:main:main"
 ASKED = {"key": KEY, "includeApprovals": True}
 
