@@ -33,12 +33,17 @@ def reset_database() -> None:
     _template.restore()
 
 
+def new_database() -> Path:
+    """The file of a SQLite database that was migrated and not used yet."""
+    return Path(connection.settings_dict["NAME"]).with_name("pristine.sqlite3")
+
+
 class _Sqlite:
     """A connection of its own, with the copy attached: foreign keys are off, and `data_version` says whether others wrote."""
 
     def __init__(self, tables: list[str]) -> None:
         path = Path(connection.settings_dict["NAME"])
-        copy = path.with_name("pristine.sqlite3")
+        copy = new_database()
         self._connection = sqlite3.connect(path, timeout=20, isolation_level=None, check_same_thread=False)
         with sqlite3.connect(copy) as target:
             self._connection.backup(target)
