@@ -41,24 +41,24 @@ class AgentAdmin(ServedAdmin):
     ordering = ["slug"]
     readonly_fields = ["model_used", "effective_tools"]
     fieldsets = [
-        (gettext_lazy("Who it is"), {"fields": ["slug", "name", "enabled"]}),
+        (gettext_lazy("Identity"), {"fields": ["slug", "name", "enabled"]}),
         (
             gettext_lazy("Model"),
             {
                 "fields": ["model", "model_used", "thinking_level"],
-                "description": gettext_lazy("Who thinks. A session or a single message may ask for another model."),
+                "description": gettext_lazy("The model that answers. A session or a single message can use another one."),
             },
         ),
         (
             gettext_lazy("Instructions"),
-            {"fields": ["instructions"], "description": gettext_lazy("What the agent is told before every conversation.")},
+            {"fields": ["instructions"], "description": gettext_lazy("Instructions the agent gets at the start of every session.")},
         ),
         (
             gettext_lazy("Workspace"),
             {
                 "fields": ["workspace"],
                 "description": gettext_lazy(
-                    "Where its files are. A shared directory lets everybody who uses this agent read them."
+                    "Where the agent’s files are stored. A shared directory can be read by everyone who uses this agent."
                 ),
             },
         ),
@@ -67,7 +67,7 @@ class AgentAdmin(ServedAdmin):
             {
                 "fields": [*TOOL_FIELDS, "effective_tools", "seen_version"],
                 "description": gettext_lazy(
-                    "What it may do. This is the agent’s row of the tool policy; all nine layers must agree."
+                    "The agent’s layer of the tool policy. A tool is available only if all nine layers allow it."
                 ),
             },
         ),
@@ -111,7 +111,7 @@ class AgentAdmin(ServedAdmin):
     @admin.display(description=gettext_lazy("model in use"), ordering="model")
     def model_used(self, agent: Agent) -> str:
         used = model_of(agent)
-        return used if agent.model else _("%(model)s (the installation’s)") % {"model": used}
+        return used if agent.model else _("%(model)s (server default)") % {"model": used}
 
     @admin.display(description=gettext_lazy("credentials"))
     def readiness(self, agent: Agent) -> Any:
@@ -125,9 +125,9 @@ class AgentAdmin(ServedAdmin):
 
     @admin.display(description=gettext_lazy("tool profile"), ordering="own_profile")
     def tool_profile(self, agent: Any) -> str:
-        return agent.own_profile or _("the installation’s")
+        return agent.own_profile or _("Server default")
 
-    @admin.display(description=gettext_lazy("What it may use now"))
+    @admin.display(description=gettext_lazy("Tool access"))
     def effective_tools(self, agent: Agent) -> str:
         """What the nine layers leave of the installed tools for the owner of a session, and why the rest is missing."""
         if not agent.slug:
@@ -143,16 +143,16 @@ class AgentAdmin(ServedAdmin):
             step = verdict.refused_by(tool.name)
             if step:
                 told = _("layer %(layer)s: %(rule)s") % {"layer": step.layer, "rule": rule_words(step.rule)}
-                word, mark = _("refused"), "refused"
+                word, mark = _("denied"), "refused"
             elif reason := missing.get(tool.name, ""):
-                told, word, mark = rule_words(reason), _("allowed, but not offered"), "missing"
+                told, word, mark = rule_words(reason), _("allowed, unavailable"), "missing"
             else:
                 told, word, mark = "", _("allowed"), "allowed"
             lines.append((mark, tool.name, tool.plugin or tool.groups[0], word, told))
         body = format_html_join("", '<tr class="{}"><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>', lines)
-        head = (_("Tool"), _("Group"), _("Verdict"), _("Why"))
+        head = (_("Tool"), _("Tool group"), _("Result"), _("Reason"))
         titles = format_html_join("", '<th scope="col">{}</th>', ((each,) for each in head))
-        words = _("Policy version %(version)d, with %(model)s, for somebody talking to the agent in a session of their own.")
+        words = _("Policy version %(version)d with %(model)s, for a user in their own session.")
         note = words % {"version": rules.version, "model": query.model_words}
         return format_html('<table class="tools"><thead><tr>{}</tr></thead><tbody>{}</tbody></table><p>{}</p>', titles, body, note)
 

@@ -41,7 +41,7 @@ else:
 
 MOST_TURNS = 1_000
 LEVEL_WORDS = {
-    "": gettext_lazy("as the model does by itself"),
+    "": gettext_lazy("Model default"),
     "off": gettext_lazy("Off"),
     "minimal": gettext_lazy("Minimal"),
     "low": gettext_lazy("Low"),
@@ -68,7 +68,9 @@ class AgentForm(AgentModelForm):
         required=False,
         choices=[(level, LEVEL_WORDS.get(level, level)) for level in THINKING_LEVELS],
         widget=Select,
-        help_text=gettext_lazy("How long the model may think before it answers, where it can. More costs time and tokens."),
+        help_text=gettext_lazy(
+            "How long the model can think before answering, if it supports thinking. More thinking costs time and tokens."
+        ),
     )
 
     class Meta:
@@ -89,7 +91,7 @@ class AgentForm(AgentModelForm):
     def clean_max_turns(self) -> int:
         turns = int(self.cleaned_data["max_turns"])
         if not 1 <= turns <= MOST_TURNS:
-            raise ValidationError(_("Between 1 and %d.") % MOST_TURNS)
+            raise ValidationError(_("Must be between 1 and %d.") % MOST_TURNS)
         return turns
 
 
@@ -99,24 +101,26 @@ class AgentToolsForm(AgentForm):
     profile = forms.ChoiceField(
         label=gettext_lazy("Tool profile"),
         required=False,
-        choices=[("", gettext_lazy("the installation’s (global policy)")), *((name, name) for name in PROFILES)],
+        choices=[("", gettext_lazy("Server default (global policy)")), *((name, name) for name in PROFILES)],
         widget=Select,
         help_text=gettext_lazy("minimal: status only · coding: files, commands, sessions, memory · messaging · full: everything"),
     )
     also_allow = EntriesField(
-        label=gettext_lazy("Also allow"), required=False, help_text=gettext_lazy("One a line. Added to what the profile allows.")
+        label=gettext_lazy("Also allow"),
+        required=False,
+        help_text=gettext_lazy("One per line. Added to the tools the profile allows."),
     )
     allow = EntriesField(
         label=gettext_lazy("Allow only"),
         required=False,
         help_text=gettext_lazy(
-            "One a line: a tool, `group:fs`, `sessions_*`. Of the profile’s tools only these remain; empty: all."
+            "One per line: a tool, `group:fs`, `sessions_*`. Limits the profile to these tools; leave blank for all."
         ),
     )
     deny = EntriesField(
         label=gettext_lazy("Never allow"),
         required=False,
-        help_text=gettext_lazy("One a line. Stronger than anything that is allowed."),
+        help_text=gettext_lazy("One per line. Overrides anything that is allowed."),
     )
     seen_version = seen_version_field()
 
@@ -151,11 +155,11 @@ def check_model(name: str) -> None:
     """ValidationError for a model that no run could use: nobody knows its provider, or there is no key for it."""
     provider, slash, _model = name.removeprefix(VIA_LITELLM).partition("/")
     if not slash and prices.facts_of(name) is None:
-        raise ValidationError(_("Write it as provider/model, for example openai/gpt-5 or %(demo)s.") % {"demo": DEMO_MODEL})
+        raise ValidationError(_("Use the form provider/model, for example openai/gpt-5 or %(demo)s.") % {"demo": DEMO_MODEL})
     known = provider == "demo" or provider in ENDPOINTS or provider in LITELLM_KEYS or bool(prices.models_of(provider))
     if slash and not known and not name.startswith(VIA_LITELLM):
         raise ValidationError(
-            _("There is no provider “%(provider)s”. Known: %(known)s; others that litellm knows: litellm:provider/model.")
+            _("Unknown provider “%(provider)s”. Known: %(known)s. For other LiteLLM providers, use litellm:provider/model.")
             % {"provider": provider, "known": ", ".join(sorted({"demo", *ENDPOINTS, *LITELLM_KEYS}))}
         )
     try:
@@ -163,7 +167,7 @@ def check_model(name: str) -> None:
     except ProviderError:
         variables = ENDPOINTS[provider].keys if provider in ENDPOINTS else LITELLM_KEYS.get(provider, ("?",))
         raise ValidationError(
-            _("This model has no credentials: set %(variable)s for web and worker and restart, or choose %(demo)s.")
+            _("No credentials for this model. Set %(variable)s for the web and worker processes and restart, or choose %(demo)s.")
             % {"variable": variables[0], "demo": DEMO_MODEL}
         ) from None
 
@@ -172,21 +176,21 @@ def checked_workspace(given: str) -> Path:
     """An absolute directory that an agent can work in and that holds nothing of ours. It need not exist yet."""
     path = Path(given).expanduser()
     if not path.is_absolute():
-        raise ValidationError(_("Give the whole path, from / on, or begin with ~."))
+        raise ValidationError(_("Enter an absolute path, or a path that starts with ~."))
     real, home = path.resolve(), Path(settings.HOME).resolve()
     if real == Path(real.anchor) or real in (home, *home.parents):
-        raise ValidationError(_("This directory contains the state directory with its keys and its database. Choose another one."))
+        raise ValidationError(_("This directory contains the state directory, with its secrets and database. Choose another one."))
     if home in real.parents:
-        raise ValidationError(_("This directory belongs to the state directory. Choose one outside it."))
+        raise ValidationError(_("This directory is inside the state directory. Choose one outside it."))
     if held := [place for place in (*secret_places(), *code_places()) if place.is_relative_to(real)]:
         raise ValidationError(
-            _("This directory contains %(path)s, which is this server's own. Choose another one.") % {"path": held[0]}
+            _("This directory contains %(path)s, which belongs to this server. Choose another one.") % {"path": held[0]}
         )
     if any(real.is_relative_to(place) for place in code_places()):
-        raise ValidationError(_("This directory belongs to the code of this server. Choose one outside it."))
+        raise ValidationError(_("This directory is part of the server’s code. Choose one outside it."))
     if real.exists() and not real.is_dir():
         raise ValidationError(_("This is a file, not a directory."))
     nearest = next(each for each in (real, *real.parents) if each.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValidationError(_("The gateway may not write in %(path)s.") % {"path": nearest})
+        raise ValidationError(_("The server can’t write to %(path)s.") % {"path": nearest})
     return path

@@ -30,5 +30,5 @@ def _refuse(instance: Group, **_signal: Any) -> None:
     if rows:
         names = ", ".join(sorted(f"{row._meta.verbose_name} {row}" for row in rows))
         raise ProtectedError(
-            _("the group %(group)s is named by: %(rows)s. Take it out there first") % {"group": instance, "rows": names}, rows
+            _("Group %(group)s is still used by: %(rows)s. Remove it there first.") % {"group": instance, "rows": names}, rows
         )

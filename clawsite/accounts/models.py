@@ -23,7 +23,7 @@ class User(AbstractUser):
     """A person, or a program of ours that owns sessions (`is_service`) and can never sign in."""
 
     class Theme(models.TextChoices):
-        SYSTEM = "system", _("Like the system")
+        SYSTEM = "system", _("Use system theme")
         LIGHT = "light", _("Light")
         DARK = "dark", _("Dark")
 
@@ -31,10 +31,10 @@ class User(AbstractUser):
     first_name = None  # type: ignore[assignment]  # how Django takes a field of an abstract model away
     last_name = None  # type: ignore[assignment]  # likewise
     display_name = models.CharField(_("display name"), max_length=150, blank=True)
-    language = models.CharField(_("language"), max_length=16, blank=True, help_text=_("Empty: what the browser asks for."))
+    language = models.CharField(_("language"), max_length=16, blank=True, help_text=_("Leave blank to use the browser’s language."))
     theme = models.CharField(_("theme"), max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
     is_service = models.BooleanField(
-        _("service account"), default=False, editable=False, help_text=_("Owns the sessions of a program; has no password.")
+        _("service account"), default=False, editable=False, help_text=_("Owns a program’s sessions; has no password.")
     )
 
     # Not a column: what the access token allows of the agents' tools with which somebody has come. Runs take it along.
@@ -74,18 +74,16 @@ class AccessToken(models.Model):
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="access_tokens", verbose_name=_("user"))
     name = models.CharField(_("name"), max_length=100)
-    prefix = models.CharField(_("prefix"), max_length=16, unique=True, help_text=_("Public part of the token, to recognise it by"))
+    prefix = models.CharField(_("prefix"), max_length=16, unique=True, help_text=_("Public part of the token, used to identify it"))
     digest = models.CharField(_("digest"), max_length=64, editable=False)
     scopes = models.JSONField(
-        _("scopes"), default=list, help_text=_("What of the account's rights the token has; empty means none")
+        _("scopes"), default=list, help_text=_("Which of the account’s permissions the token has; leave blank for none.")
     )
     tools = models.JSONField(
         _("tool limits"),
         default=dict,
         blank=True,
-        help_text=_(
-            "Lists `allow` and `deny` of tools for runs that are started with it; they narrow the policy and never widen it"
-        ),
+        help_text=_("`allow` and `deny` lists of tools for runs started with the token; they can only narrow the policy"),
     )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), default=default_expiry)
@@ -98,8 +96,8 @@ class AccessToken(models.Model):
         editable=False,
         on_delete=models.CASCADE,
         related_name="made",
-        verbose_name=_("made with"),
-        help_text=_("The token with which a program made this one, which ends with it"),
+        verbose_name=_("parent token"),
+        help_text=_("The token a program used to create this one; this one is revoked with it"),
     )
 
     class Meta:
@@ -178,14 +176,14 @@ class FirstAdminLink(models.Model):
 
     ONLY = 1
 
-    id = models.PositiveSmallIntegerField(_("id"), primary_key=True, default=ONLY, editable=False)
+    id = models.PositiveSmallIntegerField(_("ID"), primary_key=True, default=ONLY, editable=False)
     digest = models.CharField(_("digest"), max_length=64)
     expires_at = models.DateTimeField(_("expires"))
-    used_at = models.DateTimeField(_("used"), null=True, blank=True)
+    used_at = models.DateTimeField(_("used at"), null=True, blank=True)
 
     class Meta:
-        verbose_name = _("link for the first administrator")
-        verbose_name_plural = _("links for the first administrator")
+        verbose_name = _("first administrator link")
+        verbose_name_plural = _("first administrator links")
 
     def __str__(self) -> str:
         return f"{self.expires_at:%Y-%m-%d %H:%M}"

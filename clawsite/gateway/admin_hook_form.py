@@ -33,22 +33,22 @@ class HookForm(HookModelForm):
         required=False,
         widget=TextInput,
         help_text=gettext_lazy(
-            "User name: it writes in their sessions, once they have agreed. Empty: an account that belongs to webhooks alone"
+            "Username. Once they authorize it, the webhook writes to their chats. Leave blank for an account used only by webhooks."
         ),
     )
     make_token = forms.BooleanField(
-        label=gettext_lazy("Make a new token"),
+        label=gettext_lazy("Create a new token"),
         required=False,
         widget=Tick,
-        help_text=gettext_lazy("It is shown once, after saving. One that there was stops working at once"),
+        help_text=gettext_lazy("Shown once, after saving. The current token stops working immediately."),
     )
     secret = forms.CharField(
-        label=gettext_lazy("Secret of the signature"),
+        label=gettext_lazy("Signing secret"),
         required=False,
         strip=False,
         max_length=500,
         widget=PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy("The same as at the sender. It is never shown again; empty leaves the one there is"),
+        help_text=gettext_lazy("Must match the sender’s. Never shown again; leave blank to keep the current one."),
     )
 
     # What the editor had before them: what somebody else has changed meanwhile is not overwritten unseen.
@@ -73,7 +73,7 @@ class HookForm(HookModelForm):
         name = given.get("account", "").strip()
         owner = User.objects.filter(username=name).first() if name else rows.default_owner()
         if owner is None:
-            self.add_error("account", _("there is no account of this name"))
+            self.add_error("account", _("There is no account with this name."))
             return given
         self.instance.owner = owner
         return given
@@ -97,7 +97,7 @@ class TryForm(forms.Form):
         label=gettext_lazy("Headers"),
         required=False,
         widget=Textarea(attrs={"rows": 3, "spellcheck": "false"}),
-        help_text=gettext_lazy("Name: value, one a line"),
+        help_text=gettext_lazy("Name: value, one per line"),
     )
 
     def clean_body(self) -> bytes:
@@ -105,7 +105,7 @@ class TryForm(forms.Form):
         try:
             orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            raise ValidationError(_("This is not JSON: %s") % error) from None
+            raise ValidationError(_("Invalid JSON: %s") % error) from None
         return body
 
     def clean_headers(self) -> dict[str, str]:

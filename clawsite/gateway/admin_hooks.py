@@ -38,17 +38,17 @@ def _editor(request: HttpRequest) -> User:
 
 
 def _switching_on(request: HttpRequest, hook: Hook) -> Outlook:
-    return Outlook(_("is on already"), acts=False) if hook.enabled else Outlook(_("answers whoever can prove themselves"))
+    return Outlook(_("Already enabled"), acts=False) if hook.enabled else Outlook(_("Will accept authenticated deliveries"))
 
 
 def _switching_off(request: HttpRequest, hook: Hook) -> Outlook:
-    return Outlook(_("answers nobody any more")) if hook.enabled else Outlook(_("is off already"), acts=False)
+    return Outlook(_("Will reject all deliveries")) if hook.enabled else Outlook(_("Already disabled"), acts=False)
 
 
 @admin.register(Hook)
 class HookAdmin(ClawAdmin):
     when_empty = gettext_lazy(
-        "A webhook lets another program hand something to an agent. Add one, switch it on, and send to its address with its token."
+        "A webhook lets another program send something to an agent. Add one, enable it, and send to its address with its token."
     )
     form = HookForm
     audited_as = ""  # by rows
@@ -71,14 +71,14 @@ class HookAdmin(ClawAdmin):
     fieldsets = [
         (None, {"fields": [("slug", "name"), "enabled", ("action", "agent"), "account", "agreed_at", "seen_version"]}),
         (
-            gettext_lazy("Who may send"),
+            gettext_lazy("Authentication"),
             {
                 "fields": ["make_token", "token_made_at", ("signature", "signature_header"), "secret", "delivery_header"],
-                "description": gettext_lazy("A token, a signature, or both; where there are both, both are needed."),
+                "description": gettext_lazy("A token, a signature, or both. If both are set, both are required."),
             },
         ),
         (
-            gettext_lazy("What the agent is told"),
+            gettext_lazy("Prompt"),
             {
                 "fields": [
                     "instructions",
@@ -88,26 +88,27 @@ class HookAdmin(ClawAdmin):
                     "allow_request_session_key",
                 ],
                 "description": gettext_lazy(
-                    "Places: {{payload.issue.title}}, {{payload.items[0].name}}, {{headers.x-github-event}}, {{query.q}}, "
-                    "{{path}}, {{now}}. What is not there gives nothing. The general webhooks “wake” and “agent” need no template."
+                    "Placeholders: {{payload.issue.title}}, {{payload.items[0].name}}, {{headers.x-github-event}}, {{query.q}}, "
+                    "{{path}}, {{now}}. Missing values are left empty. The general webhooks “wake” and “agent” don’t need a "
+                    "template."
                 ),
             },
         ),
-        (gettext_lazy("How it runs"), {"fields": ["model", "thinking", "timeout_seconds"]}),
-        (gettext_lazy("Afterwards"), {"fields": [("deliver", "wake_mode"), "keep_bodies"]}),
+        (gettext_lazy("Run settings"), {"fields": ["model", "thinking", "timeout_seconds"]}),
+        (gettext_lazy("Result and log"), {"fields": [("deliver", "wake_mode"), "keep_bodies"]}),
     ]
     readonly_fields = ["token_made_at", "agreed_at"]
 
-    @admin.display(description=gettext_lazy("agreed"))
+    @admin.display(description=gettext_lazy("authorized"))
     def yes(self, hook: Hook) -> Any:
         """The person whose account it is."""
         if hook.owner.is_service:
-            return "nobody", _("needs none")
-        return ("given", _("yes")) if hook.agreed_at else ("waiting", _("waits for %s") % hook.owner)
+            return "nobody", _("not needed")
+        return ("given", _("yes")) if hook.agreed_at else ("waiting", _("waiting for %s") % hook.owner)
 
     yes.label = {"nobody": "info", "given": "success", "waiting": "danger"}  # type: ignore[attr-defined]  # unfold's
 
-    @admin.display(description=gettext_lazy("proof"))
+    @admin.display(description=gettext_lazy("authentication"))
     def proof(self, hook: Hook) -> str:
         kinds = [_("token")] if hook.token_digest else []
         return ", ".join([*kinds, _("signature")] if hook.signature else kinds) or "–"
@@ -130,7 +131,7 @@ class HookAdmin(ClawAdmin):
             return [first, *others]
         links = ((f"?preset={name}", preset.title) for name, preset in PRESETS.items())
         offered = format_html_join(" · ", '<a class="text-link" href="{}">{}</a>', links)
-        described = {**first[1], "description": format_html("{} {}", _("Begin with:"), offered)}
+        described = {**first[1], "description": format_html("{} {}", _("Start from:"), offered)}
         return [(first[0], described), *others]
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -149,7 +150,7 @@ class HookAdmin(ClawAdmin):
             makes_token=given["make_token"],
         )
         if not obj.is_agreed:
-            told = _("Nobody is answered there until %s agrees: on their account page, under “Webhooks”.") % obj.owner
+            told = _("Deliveries are rejected until %s authorizes the webhook on their account page, under “Webhooks”.") % obj.owner
             self.message_user(request, told, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Hook) -> None:
@@ -170,14 +171,14 @@ class HookAdmin(ClawAdmin):
         secret = getattr(request, "issued_secret", "")
         if not secret:
             return None
-        context = {**self.admin_site.each_context(request), "title": _("Token of the webhook"), "hook": hook, "secret": secret}
+        context = {**self.admin_site.each_context(request), "title": _("Webhook token"), "hook": hook, "secret": secret}
         body = orjson.dumps(orjson.loads(example_for(hook)["body"])).decode()
         context["example"] = EXAMPLE.format(address=request.build_absolute_uri(str(hook)), secret=secret, body=body)
         return TemplateResponse(request, "admin/gateway/hook_token.html", context, headers={"Cache-Control": "no-store"})
 
     @confirmed(
-        label=gettext_lazy("Switch on"),
-        warning=gettext_lazy("From now on deliveries start runs."),
+        label=gettext_lazy("Enable"),
+        warning=gettext_lazy("Deliveries will start runs."),
         permission="change",
         outlook=_switching_on,
     )
@@ -186,8 +187,10 @@ class HookAdmin(ClawAdmin):
         return self._switch(request, chosen, enabled=True)
 
     @confirmed(
-        label=gettext_lazy("Switch off"),
-        warning=gettext_lazy("Senders are refused, as if there were no such webhook. Runs that were started go on."),
+        label=gettext_lazy("Disable"),
+        warning=gettext_lazy(
+            "Deliveries will be rejected as if the webhook didn’t exist. Runs that have already started continue."
+        ),
         permission="change",
         outlook=_switching_off,
     )
@@ -198,7 +201,7 @@ class HookAdmin(ClawAdmin):
     def _switch(self, request: HttpRequest, chosen: list[Hook], *, enabled: bool) -> str:
         for hook in chosen:
             rows.switch(hook, by=_editor(request), enabled=enabled)
-        return ngettext("%d webhook was switched.", "%d webhooks were switched.", len(chosen)) % len(chosen)
+        return ngettext("%d webhook was changed.", "%d webhooks were changed.", len(chosen)) % len(chosen)
 
     def get_urls(self) -> list[URLPattern]:
         trying = path("<int:pk>/try/", self.admin_site.admin_view(self.try_view), name="gateway_hook_try")
@@ -237,5 +240,5 @@ class HookAdmin(ClawAdmin):
         audit_log.record(
             "admin.acted", actor=acting.account(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
         )
-        self.message_user(request, _("It was delivered; the log shows it first."), messages.SUCCESS)
+        self.message_user(request, _("Delivered. It is at the top of the log."), messages.SUCCESS)
         return redirect(reverse("admin:gateway_hookdelivery_changelist"))

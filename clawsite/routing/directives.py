@@ -34,22 +34,20 @@ class Command:
 
 
 COMMANDS = (
-    Command("stop", _("Stop what is running in this conversation, and what waits"), aliases=("abort",)),
-    Command("new", _("Begin a new conversation"), "[title]"),
-    Command("reset", _("Empty this conversation and begin anew"), aliases=("clear",)),
-    Command(
-        "model", _("Choose the model of this conversation; with a message behind it, for that message only"), "<model|default>"
-    ),
+    Command("stop", _("Stop the current run and clear the queue"), aliases=("abort",)),
+    Command("new", _("Start a new chat"), "[title]"),
+    Command("reset", _("Reset this chat"), aliases=("clear",)),
+    Command("model", _("Set the model for this chat, or for one message if text follows"), "<model|default>"),
     Command(
         "think",
-        _("Choose how much the model thinks; with a message behind it, for that message only"),
+        _("Set the thinking level for this chat, or for one message if text follows"),
         "<level>",
         ("thinking", "t"),
         (*LEVELS, DEFAULT),
     ),
-    Command("name", _("Name this conversation"), "<title>", ("title", "rename")),
-    Command("compact", _("Summarise the earlier conversation to make room; with what to keep in mind"), "[words]"),
-    Command("status", _("Show the model, tokens, cost and runs of this conversation")),
+    Command("name", _("Rename this chat"), "<title>", ("title", "rename")),
+    Command("compact", _("Summarize earlier messages to free up context; optionally say what to focus on"), "[words]"),
+    Command("status", _("Show the model, tokens, cost and runs of this chat")),
     Command("help", _("Show these commands"), aliases=("commands",)),
 )
 _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}

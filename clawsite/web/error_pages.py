@@ -19,7 +19,7 @@ PLAIN = "<!doctype html><title>Clawsite</title><h1>{}</h1><p>{}</p>"
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    page: str = PLAIN.format(_("Something went wrong"), _("The fault is ours and is in the log."))
+    page: str = PLAIN.format(_("Something went wrong"), _("Server error. Details are in the log."))
     with suppress(Exception):  # such as static files that were never collected; the first fault is in the log already
         page = render_to_string("500.html", {"theme": theme_in_cookie(request), "paper": PAPER})
     return HttpResponseServerError(page)

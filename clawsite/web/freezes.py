@@ -46,7 +46,7 @@ def stop(request: HttpRequest) -> HttpResponse:
     except ClawError as refused:
         messages.error(request, refused.message)
     else:
-        told = _("%(what)s is stopped.") if created else _("%(what)s was stopped already.")
+        told = _("%(what)s is frozen.") if created else _("%(what)s is already frozen.")
         messages.warning(request, told % {"what": named(made)})  # done as wished, and yet no good news: nothing goes on
     return _back(request)
 
@@ -61,7 +61,7 @@ def resume(request: HttpRequest) -> HttpResponse:
     except ClawError as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, _("%(what)s goes on.") % {"what": named(lifted)})
+        messages.success(request, _("%(what)s has resumed.") % {"what": named(lifted)})
     return _back(request)
 
 
@@ -78,7 +78,7 @@ def _shown(stop: Freeze, *, may: bool) -> dict[str, Any]:
         "scope": stop.scope,
         "subject": stop.subject,
         "what": named(stop),
-        "words": _("%(what)s was stopped by %(who)s: %(why)s") % told,
+        "words": _("%(what)s was frozen by %(who)s: %(why)s") % told,
         "at": stop.at,
         "resume": _("Resume…"),
         "href": f"{reverse('stops')}#stop-{stop.pk}" if may else "",

@@ -38,10 +38,10 @@ def missing() -> list[str]:
     """What keeps a message sent now from being answered, in the language of the page; nothing when all is well."""
     try:
         if not _migrated():
-            return [_("the database is not migrated: run `claw prepare`")]
-        return [] if workers.living().exists() else [_("no worker has been seen lately: start `claw worker`")]
+            return [_("The database is not migrated. Run `claw prepare`.")]
+        return [] if workers.living().exists() else [_("No active worker. Start `claw worker`.")]
     except DatabaseError:
-        return [_("the database cannot be reached")]
+        return [_("The database can’t be reached.")]
 
 
 def _migrated() -> bool:

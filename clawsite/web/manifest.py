@@ -24,7 +24,7 @@ def manifest(request: HttpRequest) -> JsonResponse:
         "id": "/",
         "name": gettext("Clawsite"),
         "short_name": gettext("Clawsite"),
-        "description": gettext("Agents that work with tools, and show every step."),
+        "description": gettext("Agents that use tools and show every step."),
         "lang": get_language(),
         "dir": "ltr",
         "start_url": "/",

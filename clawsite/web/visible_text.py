@@ -26,7 +26,7 @@ MOST_NAMED = 3  # of the letters that are not ASCII: their names, so that a Cyri
 
 KIND_WORDS: dict[str, str | Promise] = {
     "program": gettext_lazy("program"),
-    "builtin": gettext_lazy("part of the shell"),
+    "builtin": gettext_lazy("shell built-in"),
     "argument": gettext_lazy("argument"),
     "operator": gettext_lazy("operator"),
     "redirect": gettext_lazy("redirection"),

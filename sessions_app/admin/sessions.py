@@ -40,16 +40,16 @@ class MemberInline(ReadOnlyInline):
 
 def _deletion_outlook(request: HttpRequest, session: Session) -> Outlook:
     if session.deleted_at:
-        return Outlook(_("is deleted already"), acts=False)
+        return Outlook(_("Already deleted"), acts=False)
     if parse_key(session.key).kind == "main":
-        return Outlook(_("is a main conversation, which can only be reset by its owner"), acts=False)
-    return Outlook(_("disappears from %(owner)s’s list; what still runs in it is stopped") % {"owner": session.owner})
+        return Outlook(_("Main session; only its owner can reset it"), acts=False)
+    return Outlook(_("Will be removed from %(owner)s’s list and its runs stopped") % {"owner": session.owner})
 
 
 def _archive_outlook(request: HttpRequest, session: Session) -> Outlook:
     if session.deleted_at:
-        return Outlook(_("is deleted"), acts=False)
-    return Outlook(_("moves to %(owner)s’s archive, where it can be taken out again") % {"owner": session.owner})
+        return Outlook(_("Deleted"), acts=False)
+    return Outlook(_("Will move to %(owner)s’s archive and can be unarchived") % {"owner": session.owner})
 
 
 @admin.register(Session)
@@ -59,7 +59,7 @@ class SessionAdmin(ReadOnlyAdmin):
     list_filter = ["agent", "channel", ("deleted_at", admin.EmptyFieldListFilter), ("owner", OneOfMany)]
     list_filter_submit = True
     search_fields = ["key", "owner__username", "id"]
-    search_help_text = _("Key, owner or id")
+    search_help_text = _("Session key, owner or ID")
     list_select_related = ["owner"]
     date_hierarchy = "updated_at"
     ordering = ["-updated_at"]
@@ -68,9 +68,9 @@ class SessionAdmin(ReadOnlyAdmin):
     fieldsets = [
         (None, {"fields": [("owner", "agent_link"), "key", "id", "title", "label", ("channel", "origin")]}),
         (_("Model"), {"fields": [("model", "thinking_level", "verbose_level"), "settings"]}),
-        (_("Used so far"), {"fields": [("tokens", "cost"), ("entry_count", "cursor")]}),
-        (_("Where it comes from"), {"fields": ["parent", "spawn_depth", "forked_from", "generation", "generation_id"]}),
-        (_("When"), {"fields": [("created_at", "updated_at", "deleted_at")]}),
+        (_("Usage"), {"fields": [("tokens", "cost"), ("entry_count", "cursor")]}),
+        (_("Origin"), {"fields": ["parent", "spawn_depth", "forked_from", "generation", "generation_id"]}),
+        (_("Time"), {"fields": [("created_at", "updated_at", "deleted_at")]}),
     ]
 
     @admin.display(description=_("state"), ordering="deleted_at")
@@ -83,7 +83,7 @@ class SessionAdmin(ReadOnlyAdmin):
     def agent_link(self, session: Session) -> str:
         return link_to("agents", "agent", session.agent, session.agent)
 
-    @admin.display(description=_("tokens in / out"), ordering="input_tokens")
+    @admin.display(description=_("input / output tokens"), ordering="input_tokens")
     def tokens(self, session: Session) -> str:
         return f"{session.input_tokens:,} / {session.output_tokens:,}"
 
@@ -107,7 +107,7 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @confirmed(
         label=_("Archive sessions"),
-        warning=_("These conversations leave their owners’ lists for the archive. Nothing is stopped."),
+        warning=_("These sessions will move to their owners’ archives. No runs are stopped."),
         permission="operate",
         outlook=_archive_outlook,
     )
@@ -119,7 +119,7 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @confirmed(
         label=_("Delete sessions"),
-        warning=_("These conversations disappear from their owners’ lists. Their rows stay until they are purged."),
+        warning=_("These sessions will be removed from their owners’ lists. Their data is kept until it is purged."),
         permission="operate",
         outlook=_deletion_outlook,
     )
@@ -133,12 +133,14 @@ class SessionAdmin(ReadOnlyAdmin):
 
 def _stop_outlook(request: HttpRequest, run: Run) -> Outlook:
     if run.status in Run.ENDED:
-        return Outlook(_("has ended: %(status)s") % {"status": run.get_status_display().lower()}, acts=False)
+        return Outlook(_("Already ended: %(status)s") % {"status": run.get_status_display().lower()}, acts=False)
     if run.abort_requested_at:
-        return Outlook(_("has been asked to stop and is about to"), acts=False)
+        return Outlook(_("Already stopping"), acts=False)
     if run.status == Run.Status.RUNNING:
-        return Outlook(_("is running: its worker is asked to stop, and confirms within seconds"))
-    return Outlook(_("is %(status)s: it ends now and never starts again") % {"status": run.get_status_display().lower()})
+        return Outlook(_("Running; its worker will stop it within seconds"))
+    return Outlook(
+        _("Currently %(status)s; will be stopped immediately and can’t be resumed") % {"status": run.get_status_display().lower()}
+    )
 
 
 @admin.register(Run)
@@ -148,7 +150,7 @@ class RunAdmin(ReadOnlyAdmin):
     list_filter = ["status", "lane", "reason", ("owner", OneOfMany)]
     list_filter_submit = True
     search_fields = ["run_id", "session__key", "owner__username", "worker"]
-    search_help_text = _("Run id, session key, owner or worker")
+    search_help_text = _("Run ID, session key, owner or worker")
     list_select_related = ["session", "owner"]
     date_hierarchy = "accepted_at"
     ordering = ["-id"]
@@ -156,20 +158,20 @@ class RunAdmin(ReadOnlyAdmin):
     fieldsets = [
         (None, {"fields": [("session", "owner"), ("run_id", "lane"), ("status", "reason"), "error", "prompt", "options"]}),
         (_("Tool calls"), {"fields": ["calls"]}),
-        (_("Used"), {"fields": [("model", "tokens", "cost"), ("steps", "seq")]}),
-        (_("When"), {"fields": [("accepted_at", "started_at", "ended_at"), ("duration", "running_seconds", "timeout_seconds")]}),
+        (_("Usage"), {"fields": [("model", "tokens", "cost"), ("steps", "seq")]}),
+        (_("Time"), {"fields": [("accepted_at", "started_at", "ended_at"), ("duration", "running_seconds", "timeout_seconds")]}),
         (
-            _("Who works on it"),
+            _("Worker"),
             {"fields": [("worker", "rescues", "lease_token"), ("lease_ends", "goes_on", "stop_asked", "abort_reason")]},
         ),
-        (_("Where it belongs"), {"fields": ["generation", "request_hash"]}),
+        (_("Identifiers"), {"fields": ["generation", "request_hash"]}),
     ]
 
     @admin.display(description=_("duration"))
     def duration(self, run: Run) -> str:
         return seconds_between(run.started_at, run.ended_at)
 
-    @admin.display(description=_("tokens in / out"))
+    @admin.display(description=_("input / output tokens"))
     def tokens(self, run: Run) -> str:
         return f"{run.input_tokens:,} / {run.output_tokens:,}"
 
@@ -181,15 +183,15 @@ class RunAdmin(ReadOnlyAdmin):
     def lease_ends(self, run: Run) -> str:
         return moment(run.lease_until)
 
-    @admin.display(description=_("may go on since"))
+    @admin.display(description=_("ready since"))
     def goes_on(self, run: Run) -> str:
         return moment(run.ready_at)
 
-    @admin.display(description=_("asked to stop"))
+    @admin.display(description=_("stop requested"))
     def stop_asked(self, run: Run) -> str:
         return moment(run.abort_requested_at)
 
-    @admin.display(description=_("in the model’s order"))
+    @admin.display(description=_("in model order"))
     def calls(self, run: Run) -> str:
         """The first hundred; all of them are one link away."""
         found = run.tool_calls.order_by("position")[:100]
@@ -210,7 +212,7 @@ class RunAdmin(ReadOnlyAdmin):
 
     @confirmed(
         label=_("Stop runs"),
-        warning=_("What these runs have done stays; what they were about to do does not happen."),
+        warning=_("Completed steps are kept; pending steps won’t run."),
         permission="operate",
         outlook=_stop_outlook,
     )
@@ -221,8 +223,8 @@ class RunAdmin(ReadOnlyAdmin):
             asked = lifecycle.request_abort(user=run.session.owner, session=run.session, run_id=run.run_id, reason=BY_OPERATOR)
             ended += sum(each.ended for each in asked)
             self.log_change(request, run, [{"changed": {"fields": ["abort_requested_at"]}}])
-        told = ngettext("%d run was asked to stop", "%d runs were asked to stop", len(rows)) % len(rows)
-        return told + ngettext("; %d has ended.", "; %d have ended.", ended) % ended
+        told = ngettext("Stop requested for %d run", "Stop requested for %d runs", len(rows)) % len(rows)
+        return told + ngettext("; %d has stopped.", "; %d have stopped.", ended) % ended
 
 
 @admin.register(ToolCall)
@@ -233,15 +235,15 @@ class ToolCallAdmin(ReadOnlyAdmin):
     list_display = ["name", CALL_STATUS, "refused_by", "why", "version", SESSION, RUN, "duration", "created_at"]
     list_filter = ["status", "name", "refused_by", "is_error"]
     search_fields = ["call_id", "name", "run__run_id", "session__key"]
-    search_help_text = _("Call id, tool, run id or session key")
+    search_help_text = _("Call ID, tool, run ID or session key")
     list_select_related = ["run", "session"]
     date_hierarchy = "created_at"
     ordering = ["-id"]
     fieldsets = [
         (None, {"fields": [("name", "status"), ("session", "run", "run_page"), ("call_id", "position")]}),
-        (_("What was asked and came back"), {"fields": ["arguments", "result", "is_error"]}),
-        (_("Who decided"), {"fields": ["why", ("refused_by", "version"), "query", "verdict"]}),
-        (_("When"), {"fields": [("created_at", "started_at", "ended_at", "duration"), "lease_token"]}),
+        (_("Arguments and result"), {"fields": ["arguments", "result", "is_error"]}),
+        (_("Decision"), {"fields": ["why", ("refused_by", "version"), "query", "verdict"]}),
+        (_("Time"), {"fields": [("created_at", "started_at", "ended_at", "duration"), "lease_token"]}),
     ]
 
     @admin.display(description=_("decision"))
@@ -265,7 +267,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
         return page_link("run", call.run_id, _("open")) or EMPTY
 
     def around(self, row: ToolCall) -> Iterable[Around | Page]:
-        yield Page(_("Why it was decided so"), "policy-call", row.pk)
-        yield Around(_("Events of its run"), Event, {"run": row.run_id})
-        yield Around(_("Other calls of its run"), ToolCall, {"run": row.run_id})
-        yield Around(_("Transcript of its run"), TranscriptEntry, {"run": row.run_id})
+        yield Page(_("Explain this decision"), "policy-call", row.pk)
+        yield Around(_("Run events"), Event, {"run": row.run_id})
+        yield Around(_("Other calls in this run"), ToolCall, {"run": row.run_id})
+        yield Around(_("Run transcript"), TranscriptEntry, {"run": row.run_id})

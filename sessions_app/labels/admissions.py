@@ -13,7 +13,7 @@ WHERE = {
     "session": gettext_lazy("in this chat"),
     "agent": gettext_lazy("for this agent, in all chats"),
     "directory": gettext_lazy("for this agent, in this directory"),
-    "installation": gettext_lazy("for everybody"),
+    "installation": gettext_lazy("for everyone"),
 }
 
 

@@ -83,7 +83,7 @@ def decision_words(verdict: Mapping[str, Any]) -> str:
     if admission := verdict.get("admission"):
         return admission_words(admission)
     if "rule" not in verdict:
-        return _("allowed: no layer refuses it") if verdict["allowed"] else _("not offered in this run")
+        return _("allowed: no layer refuses it") if verdict["allowed"] else _("unavailable in this run")
     if verdict["layer"] == NOT_OFFERED:
         return _("not offered in this run: %(rule)s") % {"rule": rule_words(verdict["rule"])}
     if verdict["allowed"]:

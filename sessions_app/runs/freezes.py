@@ -57,7 +57,7 @@ def lift(scope: str, subject: str = "", *, reason: str, by: User | None, by_name
     stamp = {"lifted_at": clock.now(), "lifted_by": by, "lifted_by_name": who, "lifted_reason": reason}
     found = Freeze.objects.filter(scope=scope, subject=subject, lifted_at__isnull=True).order_by("pk").first()
     if found is None or not Freeze.objects.filter(pk=found.pk, lifted_at__isnull=True).update(**stamp):
-        raise NotFound(_("this is not stopped"))
+        raise NotFound(_("This is not frozen."))
     found.refresh_from_db()
     announce.freezes_changed()
     _note("panic.resumed", found)
@@ -127,34 +127,34 @@ def may_stop(user: User) -> bool:
 
 def _who(by: User | None, by_name: str) -> str:
     if by is not None and not may_stop(by):
-        raise Forbidden(_("only people who administer the gateway may stop or resume"))
+        raise Forbidden(_("Only operators can freeze or resume."))
     who = by.get_full_name() if by is not None else by_name
     if not who:
-        raise InvalidRequest(_("it has to be said who does this"))
+        raise InvalidRequest(_("The operator’s name is required."))
     return who[:150]
 
 
 def _reason(reason: str) -> str:
     reason = " ".join(reason.split())
     if not reason:
-        raise InvalidRequest(_("say why: people who wait will read it"))
+        raise InvalidRequest(_("A reason is required; people who are waiting will see it."))
     return reason[:LONGEST_REASON]
 
 
 def _checked(scope: str, subject: str) -> tuple[str, str]:
     if scope not in Freeze.Scope.values:
-        raise InvalidRequest(_("one can stop: %(scopes)s") % {"scopes": ", ".join(Freeze.Scope.values)})
+        raise InvalidRequest(_("Scope must be one of: %(scopes)s.") % {"scopes": ", ".join(Freeze.Scope.values)})
     if scope == Freeze.Scope.ALL:
         return scope, ""
     if not subject or len(subject) > LONGEST_SUBJECT:
-        raise InvalidRequest(_("say which agent or run is to be stopped"))
+        raise InvalidRequest(_("Name the agent or run to freeze."))
     if scope == Freeze.Scope.RUN:
         is_number = subject.isascii() and subject.isdecimal() and len(subject) <= LONGEST_RUN
         run = Run.objects.filter(pk=int(subject)).first() if is_number else None
         if run is None:
-            raise NotFound(_("there is no such run"))
+            raise NotFound(_("Run not found."))
         if run.status in Run.ENDED:
-            raise InvalidRequest(_("this run has ended already"))
+            raise InvalidRequest(_("This run has already ended."))
         return scope, str(run.pk)
     return scope, subject
 

@@ -69,18 +69,17 @@ def store(chunks: Iterable[bytes], name: str, mime_type: str = "", *, largest: i
                 size += len(chunk)
                 if size > largest:
                     raise TooLarge(
-                        _("%(name)s is larger than %(most)s, the most that can be attached")
-                        % {"name": name, "most": size_words(largest)}
+                        _("%(name)s exceeds the %(most)s attachment limit.") % {"name": name, "most": size_words(largest)}
                     )
                 head = head or chunk[:16]
                 digest.update(chunk)
                 file.write(chunk)
         if not size:
-            raise InvalidRequest(_("%(name)s is empty") % {"name": name})
+            raise InvalidRequest(_("%(name)s is empty.") % {"name": name})
         found = image_type(head)
         if not found and (promised := claimed_image(name, mime_type)):
             kind = promised.removeprefix("image/").upper()
-            raise WrongKind(_("%(name)s is not the %(kind)s image it says it is") % {"name": name, "kind": kind})
+            raise WrongKind(_("%(name)s is not a valid %(kind)s image.") % {"name": name, "kind": kind})
         sha256 = digest.hexdigest()
         target = path_of(sha256)
         target.parent.mkdir(mode=0o700, exist_ok=True)
@@ -104,9 +103,7 @@ def _directory() -> Path:
 def check_room(user: User) -> None:
     """Before bytes are written, and again before they get a row."""
     if Attachment.objects.filter(owner=user, session=None).count() >= MOST_UNSENT:
-        raise TooMany(
-            _("%d of your files have not been sent yet; send some, or wait until they are deleted after a day") % MOST_UNSENT
-        )
+        raise TooMany(_("You have %d unsent files; send some, or wait until they are deleted after a day.") % MOST_UNSENT)
 
 
 def is_known(user: User, content: bytes) -> bool:

@@ -31,7 +31,7 @@ def _editor(request: HttpRequest) -> User:
 
 @admin.register(ExecRule)
 class ExecRuleAdmin(VersionedAdmin):
-    when_empty = _("No rule: every command is refused. Add one, or press “Let agent main ask” on the page of approvals.")
+    when_empty = _("No rules: every command is denied. Add one, or let an agent request commands on the Approvals page.")
     audited_as = ""  # by rules, with what they say
     form = ExecRuleForm
     list_display = [
@@ -51,19 +51,19 @@ class ExecRuleAdmin(VersionedAdmin):
     filter_horizontal = ["approver_groups"]
     fieldsets = [
         (
-            _("Where it applies"),
-            {"fields": [(*PLACE,)], "description": _("One rule a place. What is left empty has no opinion; the strictest counts.")},
+            _("Scope"),
+            {"fields": [(*PLACE,)], "description": _("One rule per scope. Empty fields don’t apply; the strictest rule wins.")},
         ),
-        (_("May commands run"), {"fields": ["security", "ask", "ask_fallback", "seen_version"]}),
-        (_("Who approves"), {"fields": ["approver_groups", ("exclude_requester", "two_people"), "expires_seconds"]}),
+        (_("Command execution"), {"fields": ["security", "ask", "ask_fallback", "seen_version"]}),
+        (_("Approvers"), {"fields": ["approver_groups", ("exclude_requester", "two_people"), "expires_seconds"]}),
         (
-            _("What a command gets"),
+            _("Sandbox and limits"),
             {"fields": ["minimum_level", ("network", "timeout_seconds"), "unsafe_without_isolation"]},
         ),
-        (_("Sandboxed sessions"), {"fields": ["sandbox_mode", "sandbox_scope", "workspace_access"]}),
+        (_("Isolated workspaces"), {"fields": ["sandbox_mode", "sandbox_scope", "workspace_access"]}),
     ]
 
-    @admin.display(description=_("place"), ordering="scope")
+    @admin.display(description=_("scope"), ordering="scope")
     def place(self, rule: ExecRule) -> str:
         return str(rule)
 
@@ -95,8 +95,8 @@ class ExecRuleAdmin(VersionedAdmin):
 
 def _taking_back(request: HttpRequest, grant: Grant) -> Outlook:
     if grant.revoked_at:
-        return Outlook(_("was taken back already"), acts=False)
-    return Outlook(_("does not count any more"))
+        return Outlook(_("Already revoked"), acts=False)
+    return Outlook(_("Will be revoked"))
 
 
 @admin.register(Grant)
@@ -104,7 +104,8 @@ class GrantAdmin(ClawAdmin):
     """New ones can be added and living ones taken back; none is changed or deleted, so that one can see later what was allowed."""
 
     when_empty = _(
-        "Every command is asked about. Add programs that need no question, or let approvers grant them when they answer."
+        "No grants yet: every command needs approval. Add programs that can run without approval, or let approvers grant them "
+        "when they approve requests."
     )
     form = GrantForm
     list_display = [
@@ -112,7 +113,7 @@ class GrantAdmin(ClawAdmin):
         "scope",
         "subject",
         "agent",
-        link_column("owner", _("given by")),
+        link_column("owner", _("granted by")),
         "expires_at",
         "uses_left",
         "uses",
@@ -125,9 +126,9 @@ class GrantAdmin(ClawAdmin):
     ordering = ["-created_at"]
     actions = ["revoke"]
     adding = [
-        (_("What may run"), {"fields": ["programs"]}),
-        (_("Where"), {"fields": [("scope", "subject"), "agent"]}),
-        (_("How long"), {"fields": [("days", "uses_left"), "note"]}),
+        (_("Allowed programs"), {"fields": ["programs"]}),
+        (_("Scope"), {"fields": [("scope", "subject"), "agent"]}),
+        (_("Valid for"), {"fields": [("days", "uses_left"), "note"]}),
     ]
     looking = [
         "entries",
@@ -166,8 +167,8 @@ class GrantAdmin(ClawAdmin):
         obj.pk = made.pk
 
     @confirmed(
-        label=_("Take back"),
-        warning=_("Commands that run go on. The next one like it is asked about."),
+        label=_("Revoke"),
+        warning=_("Running commands continue. The next matching command will need approval."),
         permission="revoke",
         outlook=_taking_back,
     )
@@ -175,7 +176,7 @@ class GrantAdmin(ClawAdmin):
     def revoke(self, request: HttpRequest, chosen: list[Grant]) -> str:
         for grant in chosen:
             grants.revoke(grant.pk, by=_editor(request))
-        return gettext("Taken back: %(count)d") % {"count": len(chosen)}
+        return gettext("Revoked: %(count)d") % {"count": len(chosen)}
 
 
 class VoteInline(ReadOnlyInline):
@@ -191,7 +192,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         "status",
         "tool",
         "agent",
-        link_column("requester", _("asked by")),
+        link_column("requester", _("requested by")),
         "decision",
         link_column("decided_by", _("decided by")),
         "decided_at",
@@ -205,13 +206,15 @@ class ApprovalAdmin(ReadOnlyAdmin):
     inlines = [VoteInline]
 
     def around(self, row: Approval) -> Iterable[Around | Page]:
-        yield Page(_("The question"), "approval", row.pk)
+        yield Page(_("Request details"), "approval", row.pk)
         yield Around(_("Grants"), Grant, {"approval": str(row.pk)})
 
 
 @admin.register(Command)
 class CommandAdmin(ReadOnlyAdmin):
-    when_empty = _("No command has been started yet. Let an agent ask under Approvals, then write “run ls -la” in the chat.")
+    when_empty = _(
+        "No commands have been started yet. Let an agent request commands under Approvals, then write “run ls -la” in the chat."
+    )
     list_display = ["name", "status", "exit_code", "signal", "background", "worker", "started_at", "ended_at"]
     list_filter = ["status", "background", "started_at"]
     search_fields = ["name", "plan_hash", "worker"]

@@ -39,13 +39,16 @@ class ToolPolicyAdmin(VersionedAdmin):
     ordering = list(PLACE)
     fieldsets = [
         (
-            _("Where it applies"),
-            {"fields": list(PLACE), "description": _("One rule a place. Rules of different places must all agree.")},
+            _("Scope"),
+            {
+                "fields": list(PLACE),
+                "description": _("One rule per scope. A tool must be allowed by the rules of all scopes that apply."),
+            },
         ),
-        (_("What it says"), {"fields": ["profile", "also_allow", "allow", "deny", "seen_version"]}),
+        (_("Allowed and denied tools"), {"fields": ["profile", "also_allow", "allow", "deny", "seen_version"]}),
     ]
 
-    @admin.display(description=_("place"), ordering="scope")
+    @admin.display(description=_("scope"), ordering="scope")
     def place(self, policy: ToolPolicy) -> str:
         return policy.as_rule().key
 
@@ -54,7 +57,7 @@ class ToolPolicyAdmin(VersionedAdmin):
         return link_to("agents", "agent", policy.subject, policy.subject) if policy.scope == ToolPolicy.Scope.AGENT else EMPTY
 
     def around(self, row: ToolPolicy) -> Iterable[Page]:
-        yield Page(_("Which tools, and why"), "policies")
+        yield Page(_("Tool access explained"), "policies")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ToolPolicy | None = None) -> list[str]:
         return [*PLACE] if obj else []
@@ -92,8 +95,8 @@ class ToolPolicyAdmin(VersionedAdmin):
 @admin.register(PolicyTest)
 class PolicyTestAdmin(VersionedAdmin):
     when_empty = _(
-        "A test says what the policy must always answer; it is run before a change is published. "
-        "Add one here or under Which tools, and why."
+        "A test states what the policy must always allow or deny; it runs before a change is published. Add one here or under "
+        "“Tool access explained”."
     )
     audited_as = ""  # by policy_tests
     form = PolicyTestForm
@@ -101,17 +104,17 @@ class PolicyTestAdmin(VersionedAdmin):
     search_fields = ["name", "agent", "tool"]
     fieldsets = [
         (
-            _("What must stay true"),
+            _("Expected result"),
             {
                 "fields": ["name", "agent", "expected", "tool", "seen_version"],
-                "description": _("No version is published that breaks a test. One that does not hold now is not saved."),
+                "description": _("A version that breaks a test is not published. A test that fails now is not saved."),
             },
         ),
-        (_("Only in this case"), {"fields": ["provider", ("channel", "group", "sender"), ("sandboxed", "subagent")]}),
+        (_("Only applies to"), {"fields": ["provider", ("channel", "group", "sender"), ("sandboxed", "subagent")]}),
     ]
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        words = {"broken": gettext("broken"), "idle": gettext("idle: its tool is not there now"), "holds": gettext("holds")}
+        words = {"broken": gettext("fails"), "idle": gettext("idle: tool not available"), "holds": gettext("passes")}
         states = {each.test.pk: each.state for each in policy_tests.checked_tests()}
 
         @admin.display(description=_("state"))
@@ -140,14 +143,18 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
     fields = ["number", ("created_at", "changed_by", "change"), "snapshot", "tests"]
     actions = ["restore"]
 
-    @admin.display(description=_("rows"))
+    @admin.display(description=_("rules"))
     def row_count(self, version: PolicyVersion) -> int:
         return len(version.snapshot)
 
     def around(self, row: PolicyVersion) -> Iterable[Around | Page]:
-        yield Page(_("What it changed, and the way back to it"), "policy-version", row.number)
-        yield Around(_("Calls judged by it"), ToolCall, {"policy_version": row.number})
-        yield Around(_("Refused by it"), ToolCall, {"policy_version": row.number, "status": ToolCall.Status.REFUSED.value})
+        yield Page(_("Changes and restore"), "policy-version", row.number)
+        yield Around(_("Tool calls under this version"), ToolCall, {"policy_version": row.number})
+        yield Around(
+            _("Tool calls denied under this version"),
+            ToolCall,
+            {"policy_version": row.number, "status": ToolCall.Status.REFUSED.value},
+        )
 
     def has_restore_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("tools_app.change_toolpolicy")
@@ -158,5 +165,5 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
         chosen = list(queryset[:2])
         if len(chosen) == 1:
             return redirect(reverse("policy-version", args=[chosen[0].number]) + "#restore")
-        self.message_user(request, gettext("Choose one version to go back to."), messages.ERROR)
+        self.message_user(request, gettext("Choose one version to restore."), messages.ERROR)
         return redirect("policy-history")

@@ -31,8 +31,9 @@ def check_version(form: forms.BaseForm, seen: Any) -> None:
     renewed[SEEN_VERSION] = str(newest)
     form.data = renewed
     versions = PolicyVersion.objects.filter(number__gt=seen).select_related("changed_by")[:MOST_TOLD]
-    told = "; ".join(f"{each.number}: {each.change}, {each.changed_by or _('the system')}" for each in versions)
-    words = _("The policy was changed while you were editing (%s). What you typed is kept: look at it, then save again.")
+    system = _("System")
+    told = "; ".join(f"{each.number}: {each.change}, {each.changed_by or system}" for each in versions)
+    words = _("The policy was changed while you were editing (%s). Your input is kept: review it, then save again.")
     form.add_error(None, ValidationError(words % told, code="conflict"))
 
 

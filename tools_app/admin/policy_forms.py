@@ -47,17 +47,21 @@ class ToolPolicyForm(PolicyModelForm):
     also_allow = EntriesField(
         label=gettext_lazy("Also allow"),
         required=False,
-        help_text=gettext_lazy("One a line. Added to what the profile allows: `web_search` with profile coding."),
+        help_text=gettext_lazy(
+            "One per line. Added to what the tool profile allows, for example `web_search` with the coding profile."
+        ),
     )
     allow = EntriesField(
         label=gettext_lazy("Allow"),
         required=False,
-        help_text=gettext_lazy("One a line: a tool, `group:fs`, `sessions_*`, `*`. Only these remain; empty does not limit."),
+        help_text=gettext_lazy(
+            "One per line: a tool, `group:fs`, `sessions_*`, `*`. Only these remain allowed; leave blank for no limit."
+        ),
     )
     deny = EntriesField(
         label=gettext_lazy("Deny"),
         required=False,
-        help_text=gettext_lazy("One a line: `exec`, `group:runtime`. Stronger than anything that is allowed."),
+        help_text=gettext_lazy("One per line: `exec`, `group:runtime`. Overrides anything that is allowed."),
     )
     seen_version = seen_version_field()
 

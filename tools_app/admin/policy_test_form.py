@@ -22,7 +22,7 @@ class PolicyTestForm(PolicyTestModelForm):
     class Meta:
         model = PolicyTest
         fields = ["name", "agent", "expected", "tool", "provider", "channel", "group", "sender", "sandboxed", "subagent"]
-        help_texts = {"group": gettext_lazy("Its id in the channel, or * for every group there. Empty: in a direct chat")}
+        help_texts = {"group": gettext_lazy("The group’s ID in the channel, or * for every group. Leave blank for a direct chat.")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

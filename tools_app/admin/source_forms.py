@@ -62,22 +62,22 @@ class PairsField(forms.CharField):
                 continue
             if not mark or not self._name.fullmatch(name):
                 raise ValidationError(
-                    gettext("“%(line)s”: write NAME%(mark)sVALUE") % {"line": line.strip()[:40], "mark": self._mark}
+                    gettext("“%(line)s”: use the form NAME%(mark)sVALUE.") % {"line": line.strip()[:40], "mark": self._mark}
                 )
             pairs[name] = rest
         return pairs
 
 
 class McpServerForm(ServerModelForm):
-    args = LinesField(label=_("Arguments"), required=False, help_text=_("One a line. Example: mcp-server-time"))
+    args = LinesField(label=_("Arguments"), required=False, help_text=_("One per line. Example: mcp-server-time"))
     env = PairsField(
         label=_("Environment"),
         required=False,
         mark="=",
         name=VARIABLE,
         help_text=_(
-            "NAME=VALUE, one a line, added to PATH, HOME, LANG and the like. A secret stays in the worker’s own environment "
-            "and is named: API_KEY=${WEATHER_API_KEY}"
+            "NAME=VALUE, one per line, added to PATH, HOME, LANG and similar variables. Keep secrets in the worker’s "
+            "environment and refer to them by name: API_KEY=${WEATHER_API_KEY}"
         ),
     )
     headers = PairsField(
@@ -85,12 +85,14 @@ class McpServerForm(ServerModelForm):
         required=False,
         mark=":",
         name=HEADER,
-        help_text=_("Name: value, one a line. Example: Authorization: Bearer ${WEATHER_TOKEN}"),
+        help_text=_("Name: value, one per line. Example: Authorization: Bearer ${WEATHER_TOKEN}"),
     )
     include = LinesField(
-        label=_("Only these tools"), required=False, help_text=_("The server’s own names, one a line; get_* is allowed. Empty: all")
+        label=_("Only these tools"),
+        required=False,
+        help_text=_("Tool names as the server defines them, one per line; get_* is allowed. Leave blank for all."),
     )
-    exclude = LinesField(label=_("Not these tools"), required=False, help_text=_("One a line. Stronger than the list above"))
+    exclude = LinesField(label=_("Exclude these tools"), required=False, help_text=_("One per line. Overrides the list above."))
     # What the editor had before them: what somebody else has changed meanwhile is not overwritten unseen.
     seen_revision = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
 
@@ -98,7 +100,7 @@ class McpServerForm(ServerModelForm):
         model = McpServer
         fields = ["name", *servers.SETTINGS]
         # Not the model's own words: the admin shows help as HTML, and would take `<name>` for a tag.
-        help_texts = {"name": _("Its tools are called weather__forecast and so on, and policies may name it. Example: weather")}
+        help_texts = {"name": _("Its tools are named weather__forecast and so on, and policies can refer to it. Example: weather")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

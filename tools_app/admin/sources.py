@@ -31,25 +31,25 @@ def _short(text: str) -> str:
 
 def _enable_outlook(_request: HttpRequest, row: McpServer | Plugin) -> Outlook:
     if row.enabled:
-        return Outlook(_("is enabled already"), acts=False)
+        return Outlook(_("Already enabled"), acts=False)
     if isinstance(row, Plugin):
-        words = _("is imported: code of %(package)s %(version)s runs in every process")
+        words = _("Will be imported: code of %(package)s %(version)s runs in every process")
         return Outlook(words % {"package": row.package, "version": row.version})
     if row.transport == McpServer.Transport.STDIO:
-        return Outlook(_("is started by every worker: %(command)s") % {"command": " ".join([row.command, *row.args])})
-    return Outlook(_("is connected to by every worker: %(url)s") % {"url": row.url})
+        return Outlook(_("Will be started by every worker: %(command)s") % {"command": " ".join([row.command, *row.args])})
+    return Outlook(_("Every worker will connect to it: %(url)s") % {"url": row.url})
 
 
 def _disable_outlook(_request: HttpRequest, row: McpServer | Plugin) -> Outlook:
     if not row.enabled:
-        return Outlook(_("is off already"), acts=False)
-    return Outlook(_("offers nothing any more; calls under way fail"))
+        return Outlook(_("Already disabled"), acts=False)
+    return Outlook(_("Its tools become unavailable; calls in progress fail"))
 
 
 def _restart_outlook(_request: HttpRequest, server: McpServer) -> Outlook:
     if not server.enabled:
-        return Outlook(_("is off"), acts=False)
-    return Outlook(_("is left and connected to anew by every worker; calls under way fail"))
+        return Outlook(_("Disabled"), acts=False)
+    return Outlook(_("Every worker will disconnect and reconnect; calls in progress fail"))
 
 
 class SourceAdmin(ServedAdmin):
@@ -64,7 +64,7 @@ class SourceAdmin(ServedAdmin):
 
     @confirmed(
         label=_("Enable"),
-        warning=_("Agents may then use what these offer, as far as the tool policy allows it."),
+        warning=_("Agents can then use the tools these provide, as far as the tool policy allows."),
         permission="change",
         outlook=_enable_outlook,
     )
@@ -75,7 +75,7 @@ class SourceAdmin(ServedAdmin):
 
     @confirmed(
         label=_("Disable"),
-        warning=_("What these offer disappears from every agent."),
+        warning=_("Their tools become unavailable to all agents."),
         permission="change",
         outlook=_disable_outlook,
     )
@@ -91,7 +91,7 @@ class SourceAdmin(ServedAdmin):
 
 @admin.register(McpServer)
 class McpServerAdmin(SourceAdmin):
-    when_empty = _("An MCP server brings agents more tools. Add one by its address or its command.")
+    when_empty = _("MCP servers give agents more tools. Add one by its address or command.")
     form = McpServerForm
     switch = staticmethod(source_changes.switch_servers)
     list_display = ["name", "enabled", STATUS, "transport", "tool_count", "restarts", "checked_at", "error_shown"]
@@ -104,15 +104,15 @@ class McpServerAdmin(SourceAdmin):
     fieldsets = [
         (None, {"fields": ["name", "enabled", "transport", "seen_revision"]}),
         (
-            _("A program"),
+            _("Program"),
             {
                 "fields": ["command", "args", "env"],
-                "description": _("Runs on the host and in the account of every worker: enter only what you trust."),
+                "description": _("Runs on each worker’s host, under the worker’s account. Enter only programs you trust."),
             },
         ),
-        (_("An address"), {"fields": ["url", "headers"]}),
-        (_("Which of its tools"), {"fields": ["include", "exclude", "timeout_seconds"]}),
-        (_("As a worker last saw it"), {"fields": [("status", "checked_at", "restarts"), "error", "tools_seen", "left_out"]}),
+        (_("Address"), {"fields": ["url", "headers"]}),
+        (_("Tools"), {"fields": ["include", "exclude", "timeout_seconds"]}),
+        (_("Last status seen by a worker"), {"fields": [("status", "checked_at", "restarts"), "error", "tools_seen", "left_out"]}),
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: McpServer | None = None) -> list[str]:
@@ -128,7 +128,7 @@ class McpServerAdmin(SourceAdmin):
         lines = [
             (
                 tool_name(server.name, tool["name"]),
-                gettext("offered") if is_wanted(tool["name"], server.include, server.exclude) else gettext("filtered out"),
+                gettext("available") if is_wanted(tool["name"], server.include, server.exclude) else gettext("filtered out"),
                 tool["description"],
             )
             for tool in server.tools
@@ -136,7 +136,7 @@ class McpServerAdmin(SourceAdmin):
         body = format_html_join("", '<tr><th scope="row">{}</th><td>{}</td><td>{}</td></tr>', lines)
         return format_html('<table class="tools"><tbody>{}</tbody></table>', body) if lines else EMPTY
 
-    @admin.display(description=_("left out"))
+    @admin.display(description=_("skipped"))
     def left_out(self, server: McpServer) -> str:
         notes = [*server.notes, *offered.current().problems.get(server.name, [])]
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((each,) for each in notes))) if notes else EMPTY
@@ -149,7 +149,7 @@ class McpServerAdmin(SourceAdmin):
 
     @confirmed(
         label=_("Restart"),
-        warning=_("Every worker connects anew."),
+        warning=_("All workers reconnect."),
         permission="change",
         outlook=_restart_outlook,
     )
@@ -159,14 +159,14 @@ class McpServerAdmin(SourceAdmin):
             [audit_log.Entry("admin.acted", subject=("MCP server", row.pk), details={"change": "restarted"}) for row in rows]
         )
         self._log(request, rows, "revision")
-        return ngettext("%d server is restarted.", "%d servers are restarted.", len(rows)) % len(rows)
+        return ngettext("%d server is restarting.", "%d servers are restarting.", len(rows)) % len(rows)
 
 
 @admin.register(Plugin)
 class PluginAdmin(SourceAdmin):
     """Plugins are installed with pip and found by the workers; here they are only switched."""
 
-    when_empty = _("Plugins are Python packages that are installed beside Clawsite; each is listed here once it is found.")
+    when_empty = _("Plugins are Python packages installed alongside Clawsite. Each is listed here once it is found.")
     form = PluginForm
     switch = staticmethod(source_changes.switch_plugins)
     list_display = ["name", "enabled", "package", "version", "tool_count", "seen_at", "error_shown"]

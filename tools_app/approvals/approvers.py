@@ -80,15 +80,15 @@ class Candidate:
     def why_not(self, requester: int, quorum: Quorum) -> str:
         """Why this account may not agree to what that one asked for; empty when it may."""
         if self.user.is_service or not self.user.is_active:
-            return _("only people answer such questions")
+            return _("Only people can decide these requests.")
         if not self.user.has_perm("accounts.approve_commands"):
-            return _("your account may not approve commands; that is the right of the group Approver")
+            return _("You don’t have permission to approve commands; it requires the Approver group.")
         if quorum.exclude_requester and requester == self.user.pk:
-            return _("this rule wants somebody else than who asked")
+            return _("Requesters can’t approve their own commands under this rule.")
         for ids in quorum.groups:
             if not self._groups & set(ids):
                 names = sorted(self._names[pk] for pk in ids if pk in self._names)
-                return _("this rule wants somebody of: %(groups)s") % {"groups": ", ".join(names) or "–"}
+                return _("This rule requires an approver from: %(groups)s.") % {"groups": ", ".join(names) or "–"}
         return ""
 
 

@@ -36,11 +36,11 @@ class Wish:
 
     def checked(self) -> "Wish":
         if self.seconds is None and self.uses is None:
-            raise InvalidRequest(_("say for how long or how often it is allowed"))
+            raise InvalidRequest(_("Specify how long or how many times the command is allowed."))
         if self.seconds is not None and not 60 <= self.seconds <= LONGEST.total_seconds():
-            raise InvalidRequest(_("it can be allowed for one minute to eight hours"))
+            raise InvalidRequest(_("The duration must be between one minute and eight hours."))
         if self.uses is not None and not 1 <= self.uses <= MOST_USES:
-            raise InvalidRequest(_("it can be allowed 1 to %(most)d times") % {"most": MOST_USES})
+            raise InvalidRequest(_("The number of uses must be between 1 and %(most)d.") % {"most": MOST_USES})
         return self
 
     def narrower(self, other: "Wish") -> "Wish | None":
@@ -126,7 +126,7 @@ def give(approval: Approval, *, by: User, wish: Wish | None, seconded_by: User |
     entries, line = approval.shown.get("narrow", []), ""
     if not entries:
         if wish is None:
-            raise InvalidRequest(_("this command cannot be allowed for good: %(why)s") % {"why": approval.shown["notNarrow"]})
+            raise InvalidRequest(_("Can’t always allow this command: %(why)s.") % {"why": approval.shown["notNarrow"]})
         line = plan.line
     now = clock.now()
     scope, subject = Grant.Scope.AGENT, plan.agent
@@ -180,14 +180,14 @@ def add_by_hand(
 ) -> Grant:
     """Put programs on the list. What they may be given the gate still decides by its rules about arguments. Only people do this."""
     if by.is_service or not by.has_perm("tools_app.add_grant"):
-        raise Forbidden(_("you may not add grants"))
+        raise Forbidden(_("You don’t have permission to add grants."))
     for pattern in patterns:
         if fault := fault_of(pattern):
             raise InvalidRequest(fault)
     if not patterns:
-        raise InvalidRequest(_("name at least one program"))
+        raise InvalidRequest(_("Enter at least one program."))
     if (scope == Grant.Scope.INSTALLATION) == bool(subject):
-        raise InvalidRequest(_("name the agent, session or directory; everybody has none"))
+        raise InvalidRequest(_("Name an agent, session or directory; leave blank for everyone."))
     grant = Grant.objects.create(
         scope=scope,
         subject=subject,
@@ -207,13 +207,13 @@ def fault_of(pattern: str) -> str:
     """What is wrong with the name of a program, in words; empty when nothing is."""
     words = {"pattern": pattern}
     if not pattern or has_hidden(pattern) or any(character.isspace() for character in pattern):
-        return _("“%(pattern)s” is no name of a program: it is empty or has blanks or characters that nobody sees") % words
+        return _("“%(pattern)s” is not a valid program name: it is empty or contains spaces or invisible characters.") % words
     if "/" in pattern and not pattern.startswith("/"):
-        return _("“%(pattern)s” must be a whole path, or a name without a slash") % words
+        return _("“%(pattern)s” must be a full path, or a name without a slash.") % words
     if "/" not in pattern and "*" in pattern:
-        return _("“%(pattern)s” would be any program; a pattern needs a whole path, such as /usr/bin/python3*") % words
+        return _("“%(pattern)s” would match any program. A pattern needs a full path, such as /usr/bin/python3*.") % words
     if pattern.strip("/*") == "":
-        return _("“%(pattern)s” would be any program") % words
+        return _("“%(pattern)s” would match any program.") % words
     return ""
 
 
@@ -221,13 +221,13 @@ def fault_of(pattern: str) -> str:
 def revoke(pk: int, *, by: User) -> Grant:
     """Take a grant back. Commands that run go on; the next one is asked about."""
     if by.is_service or not (by.has_perm("accounts.approve_commands") or by.has_perm("tools_app.change_grant")):
-        raise Forbidden(_("you may not take back grants"))
+        raise Forbidden(_("You don’t have permission to revoke grants."))
     changed = Grant.objects.filter(pk=pk, revoked_at__isnull=True).update(revoked_at=clock.now(), revoked_by=by)
     grant = Grant.objects.filter(pk=pk).first()
     if grant is None:
-        raise NotFound(_("there is no such grant"))
+        raise NotFound(_("Grant not found."))
     if not changed:
-        raise Conflict(_("it was taken back already"))
+        raise Conflict(_("This grant is already revoked."))
     _noted("grant.revoked", grant, acting.account(by))
     return grant
 

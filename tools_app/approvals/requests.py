@@ -101,10 +101,10 @@ def find(user: User, approval_id: str | UUID) -> Approval:
     try:
         wanted = approval_id if isinstance(approval_id, UUID) else UUID(approval_id)
     except ValueError:
-        raise NotFound(_("there is no such question")) from None
+        raise NotFound(_("Approval request not found.")) from None
     found = Approval.objects.for_user(user).select_related("session", "run", "requester", "decided_by").filter(pk=wanted).first()
     if found is None:
-        raise NotFound(_("there is no such question"))
+        raise NotFound(_("Approval request not found."))
     return found
 
 
@@ -121,11 +121,11 @@ def resolve(
     if refused := why_not(by, approval):
         raise Forbidden(refused)
     if decision not in (*ALLOWING, Decision.DENY):
-        raise InvalidRequest(_("the answer is one of: %(words)s") % {"words": ", ".join([*ALLOWING, Decision.DENY])})
+        raise InvalidRequest(_("The decision must be one of: %(words)s.") % {"words": ", ".join([*ALLOWING, Decision.DENY])})
     if decision not in approval.shown["may"]:
-        raise InvalidRequest(_("this question cannot be answered with “%(decision)s”") % {"decision": decision})
+        raise InvalidRequest(_("This request can’t be decided with “%(decision)s”.") % {"decision": decision})
     if seen_hash is not None and seen_hash != approval.plan_hash:
-        raise Conflict(_("what you saw is not what would run; look at it again"))
+        raise Conflict(_("The command you saw is not the one that would run. Review it again."))
     if decision == Decision.FOR:
         wish = (wish or Wish()).checked()
     hold(approval)
@@ -157,14 +157,14 @@ def _still_wanted(approval: Approval) -> None:
         raise _answered(approval)
     run = approval.run
     if run and (run.status in Run.ENDED or run.abort_requested_at is not None):
-        raise Conflict(_("the run was stopped, so there is nothing left to decide"), details={"status": Status.VOID})
+        raise Conflict(_("The run was stopped, so there is nothing left to decide."), details={"status": Status.VOID})
     if approval.expires_at <= clock.now():
-        raise Conflict(_("the question has expired"), details={"status": Status.EXPIRED})
+        raise Conflict(_("The approval request has expired."), details={"status": Status.EXPIRED})
 
 
 def _answered(approval: Approval) -> Conflict:
     who = approval.decided_by.get_username() if approval.decided_by else ""
-    words = _("%(who)s has answered already: %(status)s") if who else _("this question is closed: %(status)s")
+    words = _("%(who)s has already decided this request: %(status)s.") if who else _("This request is closed: %(status)s.")
     details = {"status": approval.status, "decision": approval.decision, "decidedBy": who}
     return Conflict(words % {"who": who, "status": approval.get_status_display()}, details=details)
 
@@ -192,7 +192,7 @@ def drop(approval_id: str | UUID, *, by: User) -> Approval:
     """Who writes in the session gives up the command, and the agent goes on without it. Needs no right to approve."""
     approval = find(by, approval_id)
     if approval.session is None:
-        raise Forbidden(_("whoever asked from outside takes it back there"))
+        raise Forbidden(_("This request came from an external program. Cancel it there."))
     lifecycle.may_write(by, approval.session)
     hold(approval)
     _still_wanted(approval)

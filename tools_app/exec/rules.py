@@ -127,18 +127,18 @@ def save_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> Exec
     """Store a rule if nobody has changed it since it was read. `expected_version` is None for a new one. Only people do this."""
     right = "tools_app.add_execrule" if expected_version is None else "tools_app.change_execrule"
     if by.is_service or not by.has_perm(right):
-        raise Forbidden(_("you may not change exec rules"))
+        raise Forbidden(_("You don’t have permission to change exec rules."))
     rule.updated_by = by
     if expected_version is None:
         try:
             with transaction.atomic():
                 rule.save(force_insert=True)
         except IntegrityError:
-            raise Conflict(_("there is a rule for this place already; change that one")) from None
+            raise Conflict(_("A rule for this scope already exists. Change that rule instead.")) from None
         _noted(rule, by, **_said(rule))
         return rule
     if not ExecRule.objects.filter(pk=rule.pk, version=expected_version).update(version=F("version") + 1, updated_at=clock.now()):
-        raise Conflict(_("somebody else has changed this rule since you opened it; look at it again"))
+        raise Conflict(_("Another user changed this rule after you opened it. Review it again."))
     rule.version = expected_version + 1
     rule.save(force_update=True)
     _noted(rule, by, **_said(rule))
@@ -149,10 +149,10 @@ def save_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> Exec
 def delete_rule(rule: ExecRule, *, by: User, expected_version: int | None) -> None:
     """Take a rule away if nobody has changed it since it was read. Only people do this; what it said is kept in the audit log."""
     if by.is_service or not by.has_perm("tools_app.delete_execrule"):
-        raise Forbidden(_("you may not change exec rules"))
+        raise Forbidden(_("You don’t have permission to change exec rules."))
     held = ExecRule.objects.select_for_update().filter(pk=rule.pk).first()
     if held is None or held.version != expected_version:
-        raise Conflict(_("somebody else has changed this rule since you opened it; look at it again"))
+        raise Conflict(_("Another user changed this rule after you opened it. Review it again."))
     _noted(held, by, change="deleted", was={**_said(held), "approver_groups": _group_names(held)})
     held.delete()
 
@@ -179,7 +179,7 @@ def let_ask(agent: str, by: User) -> ExecRule:
     """Let an agent ask people about commands. Only where nobody has decided: what somebody refused is theirs to open again."""
     rules = rules_for(agent, "")
     if place := rules.said_by.get("security"):
-        raise Conflict(_("the exec rule of %(place)s has decided this already; change it there") % {"place": place})
+        raise Conflict(_("The exec rule for %(place)s already decides this. Change that rule instead.") % {"place": place})
     asking = {"security": ExecRule.Security.ALLOWLIST, "ask": ExecRule.Ask.ON_MISS}
     rule = ExecRule.objects.filter(scope=ExecRule.Scope.AGENT, subject=agent).first()
     if rule is None:

@@ -71,24 +71,25 @@ def faults_of(rule: RuleRow) -> Iterator[Finding]:
     """What keeps a row in normal form from being saved."""
     if rule.scope not in SCOPES:
         yield Finding(
-            "scope", _("scope “%(scope)s” is unknown: use one of %(known)s") % {"scope": rule.scope, "known": ", ".join(SCOPES)}
+            "scope", _("Unknown scope “%(scope)s”. Use one of: %(known)s.") % {"scope": rule.scope, "known": ", ".join(SCOPES)}
         )
         return
     yield from _faults_of_place(rule)
     if rule.profile and rule.profile not in PROFILES:
         yield Finding(
             "profile",
-            _("profile “%(profile)s” is unknown: use one of %(known)s") % {"profile": rule.profile, "known": ", ".join(PROFILES)},
+            _("Unknown tool profile “%(profile)s”. Use one of: %(known)s.")
+            % {"profile": rule.profile, "known": ", ".join(PROFILES)},
         )
     if rule.scope not in WITH_PROFILE:
         for name in ("profile", "also_allow"):
             if getattr(rule, name):
-                yield Finding(name, _("a profile and what it also allows belong to everybody or to an agent"))
+                yield Finding(name, _("Only the scopes “everyone” and “agent” can have a tool profile and “also allow”."))
     known = known_tools()
     for name in LISTS:
         entries = getattr(rule, name)
         if len(entries) > LONGEST_LIST:
-            yield Finding(name, _("more than %(most)d entries: use groups or patterns") % {"most": LONGEST_LIST})
+            yield Finding(name, _("More than %(most)d entries. Use groups or patterns.") % {"most": LONGEST_LIST})
         for entry in entries[:LONGEST_LIST]:
             if words := _fault_of_entry(entry, known):
                 yield Finding(name, words)
@@ -97,73 +98,76 @@ def faults_of(rule: RuleRow) -> Iterator[Finding]:
 def _faults_of_place(rule: RuleRow) -> Iterator[Finding]:
     for name in PLACE[1:]:
         if getattr(rule, name) and name not in FIELDS[rule.scope]:
-            yield Finding(name, _("scope %(scope)s has no %(field)s: leave it empty") % {"scope": rule.scope, "field": name})
+            yield Finding(name, _("Scope %(scope)s does not use %(field)s. Leave it blank.") % {"scope": rule.scope, "field": name})
     if (rule.scope == AGENT or rule.subject) and not SLUG.fullmatch(rule.subject):
         yield Finding(
             "subject",
-            _("“%(subject)s” is no agent's slug: lower-case letters, digits, - and _, at most 64") % {"subject": rule.subject},
+            _("“%(subject)s” is not a valid agent ID. Use lowercase letters, digits, - and _, at most 64 characters.")
+            % {"subject": rule.subject},
         )
     if rule.provider and not PROVIDER.fullmatch(rule.provider):
         yield Finding(
             "provider",
-            _("“%(provider)s” is neither a provider, as `openai`, nor a model, as `openai/gpt-5`") % {"provider": rule.provider},
+            _("“%(provider)s” is neither a provider, such as `openai`, nor a model, such as `openai/gpt-5`.")
+            % {"provider": rule.provider},
         )
     for name, most in LONGEST.items():
         value = getattr(rule, name)
         if len(value) > most or not value.isprintable():
-            yield Finding(name, _("at most %(most)d characters that can be seen") % {"most": most})
+            yield Finding(name, _("Use at most %(most)d visible characters.") % {"most": most})
     if rule.scope == GROUP:
         if not SLUG.fullmatch(rule.channel):
-            yield Finding("channel", _("a group rule names its channel, such as `telegram`"))
+            yield Finding("channel", _("A group rule needs a channel, such as `telegram`."))
         if not rule.group:
-            yield Finding("group", _("a group rule names its group: the id, or `*` for all groups of the channel"))
+            yield Finding("group", _("A group rule needs a group: its ID, or `*` for all groups in the channel."))
 
 
 def _fault_of_entry(entry: str, known: Registry) -> str:
     if not entry:
-        return _("an entry is blank")
+        return _("An entry is blank.")
     if "*" in entry[:-1]:
-        return _("entry “%(entry)s”: `*` may only stand at the end") % {"entry": entry}
+        return _("Entry “%(entry)s”: `*` is only allowed at the end.") % {"entry": entry}
     # A pattern may wait for its tools. There are no patterns of groups.
     if not known.knows(entry) and (not entry.endswith("*") or entry.startswith(GROUP_PREFIX)):
-        return _("entry “%(entry)s” is no tool, group or plugin; a group is written `group:fs`, a family of tools `sessions_*`") % {
-            "entry": entry
-        }
+        return _(
+            "Entry “%(entry)s” is not a tool, group or plugin. Write a group as `group:fs` and a family of tools as `sessions_*`."
+        ) % {"entry": entry}
     return ""
 
 
 def warnings_of(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
     """What a row without faults would not do, although it looks so. `rules` are those it would be saved among."""
     if known_agents.is_missing(rule.subject):
-        yield Finding("subject", _("there is no agent “%(agent)s”") % {"agent": rule.subject}, "warning")
+        yield Finding("subject", _("Agent “%(agent)s” does not exist.") % {"agent": rule.subject}, "warning")
     known = known_tools()
     plugins = frozenset(known.plugin_names)
     for name in LISTS:
         for entry in getattr(rule, name):
             if entry.endswith("*") and kind_of(entry, plugins) == "unknown":
-                yield Finding(name, _("“%(entry)s” fits no tool there is") % {"entry": entry}, "warning")
+                yield Finding(name, _("“%(entry)s” matches no existing tool.") % {"entry": entry}, "warning")
     # The lists of a sandbox and of subagents are taken at their word, also where they name plugins only.
     # Those that are off count too: the day one is enabled, the list is ignored.
     named = (*known.plugin_names, *known.also_known)
     if rule.scope in (GLOBAL, AGENT, GROUP) and only_plugins(rule.allow, named):
         words = _(
-            "this allow list names only plugins, so it is ignored, or it would take every other tool away; use “also allow” to add"
+            "This allowlist names only plugins, so it is ignored; otherwise it would remove every other tool. To add tools, "
+            "use “also allow”."
         )
         yield Finding("allow", words, "warning")
         return
     if rule.also_allow and rule.profile == "full":
-        yield Finding("also_allow", _("the profile full allows everything already"), "warning")
+        yield Finding("also_allow", _("The full profile already allows everything."), "warning")
     if rule.scope == GROUP and not rule.sender and rules.group_row(rule.channel, rule.group, ANY):
-        yield Finding("group", _("this row is never asked: the one for sender `*` of the same group comes before it"), "warning")
+        yield Finding("group", _("Never applies: the `*` sender rule of this group takes precedence."), "warning")
         return
     hidden = list(_takes_the_place(rule, rules))
     yield from hidden
     if rule.is_empty and not hidden:
-        yield Finding("scope", _("this row says nothing: it is as if it were not there"), "warning")
+        yield Finding("scope", _("This rule is empty and has no effect."), "warning")
     after = rules.with_row(rule)
     profiles = [provider_profile_policy(case, after) for case in cases_of(rule, after, ())]
     if rule.also_allow and rule.provider and not any(opinion and opinion.source for opinion in profiles):
-        yield Finding("also_allow", _("“also allow” adds to a profile, and there is none for this model"), "warning")
+        yield Finding("also_allow", _("“Also allow” adds to a tool profile, and this model has none."), "warning")
         return
     yield from _never_fires(rule, after, known)
 
@@ -181,10 +185,10 @@ def _takes_the_place(rule: RuleRow, rules: PolicyRules) -> Iterator[Finding]:
         return
     field, facts = ("provider" if slash else "group"), {"row": before.key}
     if (before.allow or before.deny) and not (rule.allow or rule.deny):
-        words = _("this row takes the place of `%(row)s` and has no lists, so what that one allows and denies does not count here")
+        words = _("This rule replaces `%(row)s` and has no lists, so what that rule allows and denies does not apply here.")
         yield Finding(field, words % facts, "warning")
     if before.profile and not rule.profile:
-        words = _("this row takes the place of `%(row)s` and has no profile, so the profile of that one does not count here")
+        words = _("This rule replaces `%(row)s` and has no tool profile, so the tool profile of that rule does not apply here.")
         yield Finding(field, words % facts, "warning")
 
 
@@ -194,7 +198,7 @@ def _never_fires(rule: RuleRow, rules: PolicyRules, known: Registry) -> Iterator
     for entry in rule.deny:
         named = [facts for facts in known.nameable if ready((entry,)).find(facts) is not None]
         if named and all(always.find(facts) is not None for facts in named):
-            yield Finding("deny", _("“%(entry)s” has no effect: subagents never get it anyway") % {"entry": entry}, "warning")
+            yield Finding("deny", _("“%(entry)s” has no effect: subagents never get it.") % {"entry": entry}, "warning")
     cases = list(cases_of(rule, rules, known.plugin_names))
     for name in ("allow", "also_allow"):
         for entry in getattr(rule, name):

@@ -67,7 +67,7 @@ def delete_policy(*, changed_by: User | None = None, expected_version: int | Non
     row = RuleRow(**place)
     deleted, _by_model = ToolPolicy.objects.filter(**{name: getattr(row, name) for name in PLACE}).delete()
     if not deleted:
-        raise NotFound(_("there is no such policy any more"))
+        raise NotFound(_("This policy rule no longer exists."))
     _publish(number, changed_by, f"deleted {row.key}")
 
 
@@ -83,7 +83,7 @@ def replace_policies(rows: Iterable[RuleRow], *, changed_by: User | None = None,
     """All rows at once, as from a file; -> the number of the new version. Each row is checked as if it were typed."""
     checked = [checked_rule(**row.to_json()) for row in rows]
     if twice := {row.key for row in checked if sum(other.place == row.place for other in checked) > 1}:
-        raise InvalidRequest(_("these stand there twice: %(keys)s") % {"keys": ", ".join(sorted(twice))})
+        raise InvalidRequest(_("Duplicate entries: %(keys)s.") % {"keys": ", ".join(sorted(twice))})
     return _replace_all(checked, "imported", changed_by, expected_version)
 
 
@@ -113,7 +113,7 @@ def next_number(expected_version: int | None) -> int:
     number = current_rules().version
     if expected_version is not None and expected_version != number:
         raise Conflict(
-            _("the policy has changed: it is at version %(now)d, not %(seen)d. Look at it again.")
+            _("The policy has changed: it is at version %(now)d, not %(seen)d. Review it again.")
             % {"now": number, "seen": expected_version}
         )
     return number + 1

@@ -64,14 +64,14 @@ def save_test(
     number = next_number(expected_version)
     test = PolicyTest.objects.filter(pk=pk).first() if pk else PolicyTest()
     if test is None:
-        raise NotFound(_("there is no such test any more"))
+        raise NotFound(_("This test no longer exists."))
     for name in (*Expectation.WORDS, *Expectation.FLAGS):
         setattr(test, name, getattr(wanted, name))
     try:
         with transaction.atomic():
             test.save()
     except IntegrityError:
-        raise Conflict(_("there is a test named “%s” already") % wanted.name) from None
+        raise Conflict(_("A test named “%s” already exists.") % wanted.name) from None
     if why := why_broken(wanted):
         raise InvalidRequest(why)
     record_version(number, changed_by, f"saved test “{test.name}”")
@@ -81,7 +81,7 @@ def save_test(
 def why_broken(test: Expectation) -> str:
     """The case in which it does not hold under the rules of now, in words; empty if it holds."""
     faults = broken_among([test], current_rules())
-    words = _("This does not hold now, so it would block every change. Correct the policy first: %s")
+    words = _("This test fails now, so it would block every change. Fix the policy first: %s")
     return words % broken_words(faults[0]) if faults else ""
 
 
@@ -91,7 +91,7 @@ def delete_test(pk: int, *, changed_by: User | None = None, expected_version: in
     number = next_number(expected_version)
     test = PolicyTest.objects.filter(pk=pk).first()
     if test is None:
-        raise NotFound(_("there is no such test any more"))
+        raise NotFound(_("This test no longer exists."))
     test.delete()
     record_version(number, changed_by, f"deleted test “{test.name}”")
 
@@ -108,17 +108,17 @@ def faults_of_test(test: Expectation) -> list[Finding]:
     """What keeps it from meaning anything; whether it holds is another question."""
     found = []
     if not test.name:
-        found.append(Finding("name", _("a test needs a name, such as: support-bot never gets exec")))
+        found.append(Finding("name", _("Enter a name, for example: support-bot never gets exec.")))
     if test.expected not in PolicyTest.Expected.values:
-        found.append(Finding("expected", _("choose what is expected")))
+        found.append(Finding("expected", _("Choose the expected result.")))
     if not test.tool or "*" in test.tool[:-1] or not is_known_tool(test.tool):
-        found.append(Finding("tool", _("“%s” is no tool, group, plugin or pattern that fits one") % test.tool))
+        found.append(Finding("tool", _("“%s” is not a tool, group, plugin or pattern that matches one.") % test.tool))
     if test.agent and not SLUG.fullmatch(test.agent):
-        found.append(Finding("agent", _("“%s” is no agent's slug") % test.agent))
+        found.append(Finding("agent", _("“%s” is not a valid agent ID.") % test.agent))
     if test.provider and not PROVIDER.fullmatch(test.provider):
-        found.append(Finding("provider", _("“%s” is neither a provider nor a model") % test.provider))
+        found.append(Finding("provider", _("“%s” is neither a provider nor a model.") % test.provider))
     if bool(test.channel) != bool(test.group):
-        found.append(Finding("group", _("a group chat has both a channel and a group")))
+        found.append(Finding("group", _("A group chat needs both a channel and a group.")))
     if test.sender and not test.group:
-        found.append(Finding("sender", _("a sender has rules of their own only in a group chat")))
+        found.append(Finding("sender", _("Sender rules only apply in group chats.")))
     return found

@@ -35,7 +35,7 @@ def save_server(server: McpServer, *, expected_revision: int | None = None) -> M
     with _keeping_the_tests():
         before = McpServer.objects.filter(pk=server.pk).first()
         if before and expected_revision not in (None, before.revision):
-            words = _("%(server)s was changed while you were editing. What you typed is kept: look at it, then save again.")
+            words = _("%(server)s was changed while you were editing. Your input is kept: review it, then save again.")
             raise Conflict(words % {"server": before.name})
         fields = [name for name in servers.SETTINGS if before is None or getattr(server, name) != getattr(before, name)]
         server.save(update_fields=_changed(server, before) if before else None)

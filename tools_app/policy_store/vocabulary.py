@@ -86,7 +86,7 @@ def entry_words() -> list[tuple[str, str]]:
         words.append((GROUP_PREFIX + group, _members([facts.name for facts in tools if group in facts.groups])))
     for plugin in sorted({facts.plugin for facts in tools if facts.plugin}):
         words.append((plugin, _("plugin: %s") % _members([facts.name for facts in tools if facts.plugin == plugin])))
-    return [*words, ("*", _("every tool"))]
+    return [*words, ("*", _("All tools"))]
 
 
 def _members(names: list[str]) -> str:

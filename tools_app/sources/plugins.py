@@ -146,7 +146,7 @@ def ready(names: Iterable[str]) -> None:
     """Before the transaction of a change that is judged by what these bring. Unavailable while one is still being imported."""
     names = list(names)
     if unfinished := sorted(set(names) - imported(names, IMPORT_SECONDS)):
-        words = _("%(plugins)s: still being imported. Try again in a moment, or switch it off.")
+        words = _("%(plugins)s: still being imported. Try again in a moment, or disable it.")
         raise Unavailable(words % {"plugins": ", ".join(unfinished)}, retryable=True)
 
 

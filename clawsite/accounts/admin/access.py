@@ -41,14 +41,15 @@ class ToolLimitsForm(NewTokenModelForm):
         required=False,
         widget=Textarea(attrs={"rows": 3}),
         help_text=_(
-            "One a line: a tool, `group:fs`, `sessions_*`. Runs started with the token use no others; empty does not limit."
+            "One per line: a tool, `group:fs`, `sessions_*`. Runs started with the token can use only these; leave blank for "
+            "no limit."
         ),
     )
     deny_tools = forms.CharField(
-        label=_("Not these tools"),
+        label=_("Exclude these tools"),
         required=False,
         widget=Textarea(attrs={"rows": 3}),
-        help_text=_("One a line: `exec`, `group:runtime`. Stronger than anything that is allowed."),
+        help_text=_("One per line: `exec`, `group:runtime`. Overrides anything that is allowed."),
     )
 
     class Meta:
@@ -73,9 +74,9 @@ class ToolLimitsForm(NewTokenModelForm):
 
 
 class NewTokenForm(ToolLimitsForm):
-    name = forms.CharField(label=_("Name"), max_length=100, widget=TextInput, help_text=_("Which program will use it"))
+    name = forms.CharField(label=_("Name"), max_length=100, widget=TextInput, help_text=_("The program that will use the token"))
     scopes = forms.MultipleChoiceField(
-        label=_("Scopes"), choices=[(scope, scope) for scope in sorted(SCOPES)], widget=CheckboxSelectMultiple
+        label=_("Token scopes"), choices=[(scope, scope) for scope in sorted(SCOPES)], widget=CheckboxSelectMultiple
     )
     expires_at = forms.SplitDateTimeField(label=_("Expires"), initial=default_expiry, widget=DateTimeWidget)
 
@@ -86,10 +87,10 @@ class NewTokenForm(ToolLimitsForm):
 
 def _revocation(request: HttpRequest, token: AccessToken) -> Outlook:
     if token.revoked_at:
-        return Outlook(_("was revoked before"), acts=False)
+        return Outlook(_("Already revoked"), acts=False)
     if token.expires_at <= timezone.now():
-        return Outlook(_("has expired; it is marked as revoked too"))
-    return Outlook(_("stops working at once; programs of %(user)s that use it are cut off") % {"user": token.user})
+        return Outlook(_("Expired; will also be marked as revoked"))
+    return Outlook(_("Stops working immediately; programs of %(user)s that use it are disconnected") % {"user": token.user})
 
 
 LIMITS = ("allow_tools", "deny_tools")
@@ -124,7 +125,7 @@ class AccessTokenAdmin(ClawAdmin):
             return "revoked", _("revoked")
         if token.expires_at <= timezone.now():
             return "expired", _("expired")
-        return ("ended", _("ended with the one it was made with")) if token.has_ended else ("valid", _("valid"))
+        return ("ended", _("revoked with its parent token")) if token.has_ended else ("valid", _("valid"))
 
     state.label = {"valid": "success", "expired": "warning", "ended": "warning", "revoked": "danger"}  # type: ignore[attr-defined]  # unfold's
 
@@ -156,13 +157,13 @@ class AccessTokenAdmin(ClawAdmin):
 
     def response_add(self, request: HttpRequest, obj: AccessToken, post_url_continue: str | None = None) -> HttpResponse:
         # Shown in this answer and not as a message, which would travel in a cookie first.
-        context = {**self.admin_site.each_context(request), "title": _("Token issued"), "token": obj}
+        context = {**self.admin_site.each_context(request), "title": _("Access token created"), "token": obj}
         context["secret"] = request.issued_secret  # type: ignore[attr-defined]  # as above
         return TemplateResponse(request, "admin/accounts/token_issued.html", context, headers={"Cache-Control": "no-store"})
 
     @confirmed(
-        label=_("Revoke tokens"),
-        warning=_("A revoked token never works again; its owner can make a new one."),
+        label=_("Revoke access tokens"),
+        warning=_("A revoked token can’t be used again; its owner can create a new one."),
         permission="revoke",
         outlook=_revocation,
     )
@@ -170,7 +171,7 @@ class AccessTokenAdmin(ClawAdmin):
         for token in rows:
             revoke_token(token)
             self.log_change(request, token, [{"changed": {"fields": ["revoked_at"]}}])
-        return ngettext("%d token was revoked.", "%d tokens were revoked.", len(rows)) % len(rows)
+        return ngettext("%d access token was revoked.", "%d access tokens were revoked.", len(rows)) % len(rows)
 
 
 class DeleteOnlyAdmin(ClawAdmin):

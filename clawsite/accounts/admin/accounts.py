@@ -30,10 +30,10 @@ else:
     from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget as CheckboxSelectMultiple
 
 WHAT_GROUPS_MAY = {
-    USER: _("chat with agents, in conversations of one's own"),
-    OPERATOR: _("run the installation in this admin, if “Staff status” is ticked too; not chat"),
-    APPROVER: _("approve or deny what agents want to run"),
-    AUDITOR: _("read everybody's conversations; with “Staff status” also the audit log and everything else in this admin"),
+    USER: _("chat with agents in their own sessions"),
+    OPERATOR: _("manage this server in the admin, if “Staff status” is also checked, but not chat"),
+    APPROVER: _("approve or deny commands that agents request"),
+    AUDITOR: _("read everyone’s sessions and, with “Staff status”, the audit log and the rest of this admin"),
 }
 
 # Of Django's permissions on a table, by the first word of their code name.
@@ -48,7 +48,7 @@ admin.site.unregister(Group)
 
 
 def _group_line(name: str, may: Any) -> str:
-    return format_html(gettext("<strong>{group}</strong> may {what}."), group=name, what=may)
+    return format_html(gettext("<strong>{group}</strong> can {what}."), group=name, what=may)
 
 
 def _right(permission: Permission) -> str:
@@ -71,20 +71,20 @@ def _may_touch(request: HttpRequest, user: User | None) -> bool:
 
 def _deactivation(request: HttpRequest, user: User) -> Outlook:
     if not user.is_active:
-        return Outlook(_("is switched off already"), acts=False)
+        return Outlook(_("Already disabled"), acts=False)
     if user.pk == request.user.pk:
-        return Outlook(_("is you: nobody locks themselves out"), acts=False)
+        return Outlook(_("Your own account can’t be disabled"), acts=False)
     if not _may_touch(request, user):
-        return Outlook(_("is a superuser, whom only a superuser may switch off"), acts=False)
-    return Outlook(_("can no longer sign in; open pages and all tokens stop working at once"))
+        return Outlook(_("Only a superuser can disable a superuser"), acts=False)
+    return Outlook(_("Can no longer sign in; open pages and all tokens stop working immediately"))
 
 
 def _activation(request: HttpRequest, user: User) -> Outlook:
     if user.is_active:
-        return Outlook(_("is active already"), acts=False)
+        return Outlook(_("Already enabled"), acts=False)
     if not _may_touch(request, user):
-        return Outlook(_("is a superuser, whom only a superuser may switch on"), acts=False)
-    return Outlook(_("can sign in again with the same password and rights"))
+        return Outlook(_("Only a superuser can enable a superuser"), acts=False)
+    return Outlook(_("Can sign in again with the same password and permissions"))
 
 
 @admin.register(User)
@@ -99,14 +99,14 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
     fieldsets = (
         (None, {"fields": ("username", "password")}),
         (_("Personal info"), {"fields": ("display_name", "email", "language", "theme")}),
-        (_("Rights"), {"fields": ("is_active", "is_staff", "groups", "is_superuser")}),
+        (_("Permissions"), {"fields": ("is_active", "is_staff", "groups", "is_superuser")}),
         (_("Important dates"), {"fields": ("last_login", "date_joined")}),
     )
     search_fields = ("username", "display_name", "email")
     actions = ("deactivate", "activate")
     add_fieldsets = (
         (None, {"classes": ("wide",), "fields": ("username", "usable_password", "password1", "password2")}),
-        (_("Rights"), {"fields": ("groups",)}),
+        (_("Permissions"), {"fields": ("groups",)}),
     )
 
     def around(self, row: User) -> Iterable[Around]:
@@ -128,7 +128,7 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         if field:
             lines = format_html_join("", "{}<br>", ((_group_line(name, may),) for name, may in WHAT_GROUPS_MAY.items()))
             field.help_text = format_html(
-                "{}{}", lines, _("An account in no group can sign in, but not chat; one may be in several.")
+                "{}{}", lines, _("An account without a group can sign in but not chat. An account can be in several groups.")
             )
         return field
 
@@ -157,24 +157,24 @@ class ClawUserAdmin(UserAdmin, ClawAdmin):
         return super().user_change_password(request, id, form_url)
 
     @confirmed(
-        label=_("Switch off accounts"),
-        warning=_("These people and programs are locked out. Their sessions, runs and files stay."),
+        label=_("Disable accounts"),
+        warning=_("These accounts can no longer sign in. Their sessions, runs and files are kept."),
         permission="change",
         outlook=_deactivation,
     )
     def deactivate(self, request: HttpRequest, rows: list[User]) -> str:
         self._set_active(request, rows, False)
-        return ngettext("%d account was switched off.", "%d accounts were switched off.", len(rows)) % len(rows)
+        return ngettext("%d account was disabled.", "%d accounts were disabled.", len(rows)) % len(rows)
 
     @confirmed(
-        label=_("Switch on accounts"),
-        warning=_("These people and programs may come in again."),
+        label=_("Enable accounts"),
+        warning=_("These accounts can sign in again."),
         permission="change",
         outlook=_activation,
     )
     def activate(self, request: HttpRequest, rows: list[User]) -> str:
         self._set_active(request, rows, True)
-        return ngettext("%d account was switched on.", "%d accounts were switched on.", len(rows)) % len(rows)
+        return ngettext("%d account was enabled.", "%d accounts were enabled.", len(rows)) % len(rows)
 
     def _set_active(self, request: HttpRequest, rows: list[User], active: bool) -> None:
         for user in rows:
@@ -208,7 +208,7 @@ class ClawGroupAdmin(GroupAdmin, ClawAdmin):
         shown = "permissions" if self.has_change_permission(request, obj) else "rights"
         return [(None, {"fields": ["name", shown]})]
 
-    @admin.display(description=_("rights"))
+    @admin.display(description=_("permissions"))
     def rights(self, group: Group) -> str:
         held = group.permissions.select_related("content_type").order_by("content_type__app_label", "codename")
         return format_html('<ul class="columns">{}</ul>', format_html_join("", "<li>{}</li>", ((_right(each),) for each in held)))

@@ -35,15 +35,15 @@ class TokenInline(ReadOnlyInline):
 
 def _revoking(request: HttpRequest, device: Device) -> Outlook:
     if device.revoked_at:
-        return Outlook(_("was revoked already"), acts=False)
-    return Outlook(_("is put out, and its tokens end"))
+        return Outlook(_("Already revoked"), acts=False)
+    return Outlook(_("Will be revoked along with its tokens"))
 
 
 @admin.register(Device)
 class DeviceAdmin(ReadOnlyAdmin):
     when_empty = _(
-        "Nothing is added here: a program with a key of its own connects with a token of an account, "
-        "or asks to come in and waits under Pairing requests."
+        "Devices can’t be added here. A program with its own key pair connects with an account’s access token, or requests "
+        "pairing and waits under Pairing requests."
     )
     list_display = [
         "__str__",
@@ -66,9 +66,9 @@ class DeviceAdmin(ReadOnlyAdmin):
     inlines = [TokenInline]
     fieldsets = [
         (None, {"fields": [("display_name", "owner"), ("fingerprint", "public_key")]}),
-        (_("What it is"), {"fields": [("platform", "device_family", "model_identifier"), ("client_id", "client_version")]}),
-        (_("What it may do"), {"fields": [("is_operator", "is_node"), ("scopes", "asked_scopes"), "allowed_commands", "declared"]}),
-        (_("When"), {"fields": [("paired_at", "approved_by"), ("last_seen_at", "last_address"), "revoked_at"]}),
+        (_("About"), {"fields": [("platform", "device_family", "model_identifier"), ("client_id", "client_version")]}),
+        (_("Permissions"), {"fields": [("is_operator", "is_node"), ("scopes", "asked_scopes"), "allowed_commands", "declared"]}),
+        (_("Time"), {"fields": [("paired_at", "approved_by"), ("last_seen_at", "last_address"), "revoked_at"]}),
     ]
 
     def around(self, row: Device) -> Iterable[Around | Page]:
@@ -79,7 +79,7 @@ class DeviceAdmin(ReadOnlyAdmin):
 
     @confirmed(
         label=_("Revoke"),
-        warning=_("Their connections are closed at once. They stay out until somebody approves them again."),
+        warning=_("Their connections are closed immediately. They can’t connect until they are approved again."),
         permission="revoke",
         outlook=_revoking,
     )
@@ -92,20 +92,21 @@ class DeviceAdmin(ReadOnlyAdmin):
 
 def _deciding(request: HttpRequest, asked: PairingRequest) -> Outlook:
     if not asked.is_open:
-        return Outlook(_("does not wait any more"), acts=False)
+        return Outlook(_("No longer pending"), acts=False)
     if asked.account:
-        return Outlook(gettext("becomes a device of %(name)s") % {"name": asked.account.get_username()})
-    return Outlook(_("becomes a device of yours"))
+        return Outlook(gettext("Will become a device of %(name)s") % {"name": asked.account.get_username()})
+    return Outlook(_("Will become your device"))
 
 
 def _leaving_out(request: HttpRequest, asked: PairingRequest) -> Outlook:
-    return Outlook(_("stays out")) if asked.is_open else Outlook(_("does not wait any more"), acts=False)
+    return Outlook(_("Will be denied")) if asked.is_open else Outlook(_("No longer pending"), acts=False)
 
 
 @admin.register(PairingRequest)
 class PairingRequestAdmin(ReadOnlyAdmin):
     when_empty = _(
-        "A device or node that connects without a token waits here for five minutes after its last try, until somebody lets it in."
+        "A device or node that connects without a token is listed here until it is approved, for up to five minutes after its "
+        "last attempt."
     )
     list_display = [
         "created_at",
@@ -130,7 +131,10 @@ class PairingRequestAdmin(ReadOnlyAdmin):
 
     @confirmed(
         label=_("Approve"),
-        warning=_("The device connects again by itself. It gets what it asked for, as far as its owner and you have it."),
+        warning=_(
+            "The device reconnects automatically. It gets the scopes it requested, limited to those that both its owner "
+            "and you have."
+        ),
         permission="decide",
         outlook=_deciding,
     )
@@ -142,8 +146,8 @@ class PairingRequestAdmin(ReadOnlyAdmin):
         return gettext("Approved: %(count)d") % {"count": len(chosen)}
 
     @confirmed(
-        label=_("Reject"),
-        warning=_("The device stays out. It may ask again."),
+        label=_("Deny"),
+        warning=_("The pairing request will be denied. The device can request again."),
         permission="decide",
         outlook=_leaving_out,
     )
@@ -151,19 +155,19 @@ class PairingRequestAdmin(ReadOnlyAdmin):
     def reject(self, request: HttpRequest, chosen: list[PairingRequest]) -> str:
         for asked in chosen:
             pairing.reject(str(asked.pk), by=_editor(request))
-        return gettext("Rejected: %(count)d") % {"count": len(chosen)}
+        return gettext("Denied: %(count)d") % {"count": len(chosen)}
 
 
 @admin.register(NodeInvocation)
 class NodeInvocationAdmin(ReadOnlyAdmin):
-    when_empty = _("When a program asks a paired node to do something, it is listed here with what came of it.")
+    when_empty = _("When a program invokes a paired node, the invocation and its result are listed here.")
     list_display = [
         "created_at",
         link_column("device", _("node")),
         "command",
         word_column("status", _("status"), {"pending": "info", "sent": "info", "done": "success", "failed": "danger"}),
         "error_code",
-        link_column("owner", _("asked by")),
+        link_column("owner", _("requested by")),
         "ended_at",
     ]
     list_filter = ["status", "created_at"]

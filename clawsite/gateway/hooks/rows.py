@@ -64,19 +64,19 @@ def checked(hook: Hook, *, secret: str = "", makes_token: bool = False) -> dict[
     """What is wrong, by field; nothing when it can be saved."""
     faults: dict[str, str] = {}
     if not SLUG.fullmatch(hook.slug):
-        faults["slug"] = _("use a-z, 0-9, - and _, at most 64 characters, not - or _ first")
+        faults["slug"] = _("Use a-z, 0-9, - and _, at most 64 characters, not starting with - or _.")
     if hook.slug in GENERAL and hook.action != hook.slug:
-        faults["action"] = _("the general webhook “%s” has the action of its name") % hook.slug
+        faults["action"] = _("The general webhook “%s” can only have the action of the same name.") % hook.slug
     for field in ("message_template", "session_key_template"):
         try:
             check(getattr(hook, field))
         except TemplateError as error:
             faults[field] = str(error)
     if len(hook.instructions) > LONGEST_TEMPLATE:
-        faults["instructions"] = _("instructions have at most %d characters") % LONGEST_TEMPLATE
+        faults["instructions"] = _("Instructions can have at most %d characters.") % LONGEST_TEMPLATE
     for field in ("signature_header", "delivery_header"):
         if not HEADER.fullmatch(getattr(hook, field)):
-            faults[field] = _("this is not the name of a header")
+            faults[field] = _("This is not a valid header name.")
     for field, read in (("agent", find_agent), ("model", choose_model), ("thinking", thinking_level)):
         if value := getattr(hook, field):
             try:
@@ -84,15 +84,15 @@ def checked(hook: Hook, *, secret: str = "", makes_token: bool = False) -> dict[
             except ClawError as error:
                 faults[field] = error.message
     if hook.signature and not hook.signature_header:
-        faults["signature_header"] = _("name the header in which the signature comes")
+        faults["signature_header"] = _("Enter the name of the signature header.")
     if secret and len(secret) < SHORTEST_SECRET:
-        faults["secret"] = _("a secret has at least %d characters") % SHORTEST_SECRET
+        faults["secret"] = _("A secret must have at least %d characters.") % SHORTEST_SECRET
     if hook.signature and not (secret or hook.sealed_secret):
-        faults["secret"] = _("a signature needs the secret that the sender signs with")
+        faults["secret"] = _("A signature needs the secret that the sender signs with.")
     if not (hook.signature or hook.token_digest or makes_token):
-        faults["signature"] = _("without a token or a signature anybody could call it: choose one of them")
+        faults["signature"] = _("Choose a token or a signature; otherwise anyone could call this webhook.")
     if not hook.owner.is_active or WRITE not in scopes_of(hook.owner):
-        faults["owner"] = _("this account is switched off or may not chat with agents")
+        faults["owner"] = _("This account is disabled or not allowed to chat with agents.")
     return faults
 
 
@@ -134,14 +134,14 @@ def _unchanged(pk: int, seen: str) -> Hook:
     """The row, locked, if it is still the version that somebody looked at."""
     row = Hook.objects.select_for_update().filter(pk=pk).first()
     if row is None:
-        raise NotFound(_("the webhook was deleted meanwhile"))
+        raise NotFound(_("The webhook was deleted."))
     if row.seen != seen:
         raise Conflict(changed_meanwhile())
     return row
 
 
 def changed_meanwhile() -> str:
-    return _("Somebody else has changed this webhook since you opened it. Open it again to see what it says now.")
+    return _("Another user changed this webhook after you opened it. Open it again to see the current version.")
 
 
 def _is_another(secret: str, hook: Hook) -> bool:

@@ -29,11 +29,11 @@ class DeviceToken(models.Model):
     digest = models.CharField(_("digest"), max_length=64, blank=True, editable=False, db_index=True)
     scopes = models.JSONField(_("scopes"), default=list)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
-    issued_at = models.DateTimeField(_("handed out"), null=True, blank=True)
+    issued_at = models.DateTimeField(_("issued"), null=True, blank=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
     made_with = models.ForeignKey(
-        AccessToken, null=True, blank=True, on_delete=models.CASCADE, related_name="+", verbose_name=_("made with access token")
+        AccessToken, null=True, blank=True, on_delete=models.CASCADE, related_name="+", verbose_name=_("created with access token")
     )
 
     objects = DeviceTokens.as_manager()

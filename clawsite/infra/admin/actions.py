@@ -41,12 +41,12 @@ def confirmed(*, label: Any, warning: Any, permission: str, outlook: Foresee) ->
         def action(self: Any, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
             chosen = list(queryset[: MOST + 1])
             if len(chosen) > MOST:
-                self.message_user(request, _("Choose at most %d rows at a time.") % MOST, messages.ERROR)
+                self.message_user(request, _("Select at most %d rows at a time.") % MOST, messages.ERROR)
                 return None
             prospects = [(row, outlook(request, row)) for row in chosen]
             concerned = [row for row, prospect in prospects if prospect.acts]
             if not concerned:
-                self.message_user(request, _("There is nothing to do for the chosen rows."), messages.WARNING)
+                self.message_user(request, _("There is nothing to do for the selected rows."), messages.WARNING)
             elif request.POST.get("confirmed") == "yes":
                 try:
                     self.message_user(request, act(self, request, concerned), messages.SUCCESS)

@@ -54,16 +54,16 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     list_filter = [ActionFilter, "actor_kind"]
     # Whole words: a piece of one would be looked for in every row, and this table is long.
     search_fields = ["actor_name__exact", "actor_id__exact", "subject_id__exact", "session__exact", "run__exact"]
-    search_help_text = _("Name or id of an actor, id of what it is about, session id or run number, in full")
+    search_help_text = _("Actor name or ID, target ID, session ID or run number (exact match)")
     date_hierarchy = "at"
     ordering = ["-id"]
     actions = None
     list_before_template = "admin/infra/auditentry/_export.html"
     fieldsets = [
         (None, {"fields": [("when", "what"), ("who", "actor_kind", "actor_id"), ("subject_kind", "subject_id", "about")]}),
-        (_("Where"), {"fields": [("session_link", "run_link")]}),
+        (_("Session and run"), {"fields": [("session_link", "run_link")]}),
         (_("Details"), {"fields": ["details_shown"]}),
-        (_("Proof"), {"fields": ["digest", "position", "previous", "hash"]}),
+        (_("Hash chain"), {"fields": ["digest", "position", "previous", "hash"]}),
     ]
 
     @admin.display(description=_("time"), ordering="at")
@@ -82,7 +82,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             return link_to("accounts", "user", entry.actor_id, name)
         return link_to("agents", "agent", entry.actor_id, name) if entry.actor_kind == "agent" and entry.actor_id else name
 
-    @admin.display(description=_("about"), ordering="subject_id")
+    @admin.display(description=_("target"), ordering="subject_id")
     def about(self, entry: AuditEntry) -> str:
         words = f"{entry.subject_kind} {entry.subject_id}".strip() or EMPTY
         app, _dot, model = entry.subject_kind.partition(".")
@@ -115,7 +115,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     @admin.display(description=_("position in the chain"))
     def position(self, entry: AuditEntry) -> str:
         seal = _seal(entry)
-        return f"{seal.position} · {moment(seal.sealed_at.timestamp())}" if seal else str(_("not sealed yet"))
+        return f"{seal.position} · {moment(seal.sealed_at.timestamp())}" if seal else str(_("not chained yet"))
 
     @admin.display(description=_("previous hash"))
     def previous(self, entry: AuditEntry) -> str:
@@ -127,9 +127,9 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     def around(self, row: AuditEntry) -> Iterable[Around | Page]:
         if row.session:
-            yield Around(_("All of its session"), AuditEntry, {"session": row.session})
+            yield Around(_("All entries of this session"), AuditEntry, {"session": row.session})
         if row.run:
-            yield Around(_("All of its run"), AuditEntry, {"session": row.session, "run": row.run})
+            yield Around(_("All entries of this run"), AuditEntry, {"session": row.session, "run": row.run})
 
     def get_urls(self) -> list[URLPattern]:
         export = path("export/", self.admin_site.admin_view(self.export), name="infra_auditentry_export")

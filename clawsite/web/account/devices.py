@@ -59,7 +59,7 @@ def _request_row(request: PairingRequest) -> RequestRow:
 def revoke_device(request: SignedInRequest, pk: int) -> HttpResponse:
     device = get_object_or_404(Device.objects.filter(owner=request.user).living(), pk=pk)
     pairing.remove(device, by=request.user)
-    messages.success(request, _("“%s” is revoked. It is cut off, and stays out until somebody approves it again.") % device)
+    messages.success(request, _("“%s” was revoked and disconnected. It can’t connect until it is approved again.") % device)
     return back_to("devices")
 
 
@@ -72,7 +72,7 @@ def approve(request: SignedInRequest, pk: str) -> HttpResponse:
 
     def let_in() -> str:
         pairing.approve(pk, by=request.user, ceiling=held, commands=commands)
-        return _("The device is paired. It comes in when it connects next.")
+        return _("The device is paired. This takes effect when it next connects.")
 
     return _decided(request, held, let_in)
 
@@ -82,7 +82,7 @@ def approve(request: SignedInRequest, pk: str) -> HttpResponse:
 def reject(request: SignedInRequest, pk: str) -> HttpResponse:
     def leave_out() -> str:
         pairing.reject(pk, by=request.user)
-        return _("The device stays out.")
+        return _("Pairing denied.")
 
     return _decided(request, scopes_of(request.user), leave_out)
 

@@ -100,7 +100,7 @@ def change_password(request: SignedInRequest) -> HttpResponse:
         browsers.note(request, request.user)
         ended = browsers.keep_only(request, request.user)
     told = ngettext("%d other browser was signed out.", "%d other browsers were signed out.", ended) % ended
-    messages.success(request, " ".join([_("Your password is changed."), *([told] if ended else [])]))
+    messages.success(request, " ".join([_("Your password was changed."), *([told] if ended else [])]))
     return back_to("password")
 
 
@@ -114,7 +114,7 @@ def make_token(request: SignedInRequest) -> HttpResponse:
         return _page(request, token=form)
     chosen = form.cleaned_data
     if request.session.get(FORM_USED) == chosen["form_id"]:
-        messages.info(request, _("That token was made already. Its secret is shown only once."))
+        messages.info(request, _("This access token was already created. Its secret is shown only once."))
         return back_to("tokens")
     made, secret = tokens.issue_token(request.user, chosen["name"], chosen["scopes"], form.expires_at())
     request.session[FORM_USED] = chosen["form_id"]
@@ -126,7 +126,7 @@ def make_token(request: SignedInRequest) -> HttpResponse:
 def revoke(request: SignedInRequest, pk: int) -> HttpResponse:
     token = get_object_or_404(request.user.access_tokens, pk=pk)
     tokens.revoke_token(token)
-    messages.success(request, _("“%s” is revoked. What used it is cut off.") % token.name)
+    messages.success(request, _("“%s” was revoked. Programs that used it are disconnected.") % token.name)
     return back_to("tokens")
 
 
@@ -135,7 +135,7 @@ def revoke(request: SignedInRequest, pk: int) -> HttpResponse:
 def sign_out_browser(request: SignedInRequest, pk: int) -> HttpResponse:
     if not browsers.sign_out(request.user, pk):
         raise Http404
-    messages.success(request, _("That browser is signed out."))
+    messages.success(request, _("That browser was signed out."))
     return back_to("browsers")
 
 
@@ -172,7 +172,7 @@ def _browser_row(row: BrowserSession, request: HttpRequest) -> BrowserRow:
     agent = row.user_agent
     return BrowserRow(
         row=row,
-        name=user_agents.browser_of(agent) or _("A browser we do not know"),
+        name=user_agents.browser_of(agent) or _("Unknown browser"),
         system=user_agents.system_of(agent),
         handheld=user_agents.is_handheld(agent),
         seen=ago(row.last_seen_at),

@@ -30,9 +30,9 @@ def agree(request: SignedInRequest, pk: int) -> HttpResponse:
     except NotFound as missing:
         raise Http404 from missing
     except Conflict:
-        messages.error(request, _("The webhook was changed meanwhile. Look at it again before you agree."))
+        messages.error(request, _("The webhook was changed. Review it again before you authorize it."))
     else:
-        messages.success(request, _("“%s” may act for you now.") % hook)
+        messages.success(request, _("“%s” can now act for you.") % hook)
     return back_to("webhooks")
 
 
@@ -50,5 +50,5 @@ def refuse(request: SignedInRequest, pk: int) -> HttpResponse:
         hook = consent.refuse(pk, by=request.user)
     except NotFound as missing:
         raise Http404 from missing
-    messages.success(request, _("“%s” does not act for you, and is switched off.") % hook)
+    messages.success(request, _("“%s” can’t act for you and was disabled.") % hook)
     return back_to("webhooks")

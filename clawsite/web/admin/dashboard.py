@@ -41,19 +41,19 @@ HEADS = {
         gettext_lazy("Running"),
         gettext_lazy("Queued"),
         gettext_lazy("Longest wait"),
-        gettext_lazy("Parked"),
+        gettext_lazy("Waiting"),
     ),
     "workers": (
         gettext_lazy("Worker"),
         gettext_lazy("State"),
         gettext_lazy("Runs"),
-        gettext_lazy("Lease ends in"),
-        gettext_lazy("Heard of"),
+        gettext_lazy("Lease expires in"),
+        gettext_lazy("Last heartbeat"),
         gettext_lazy("Process"),
         gettext_lazy("Version"),
     ),
-    "failed": (gettext_lazy("Run"), gettext_lazy("Model"), gettext_lazy("Why"), gettext_lazy("Said"), gettext_lazy("When")),
-    "slow": (gettext_lazy("Run"), gettext_lazy("Model"), gettext_lazy("State"), gettext_lazy("Worked"), gettext_lazy("When")),
+    "failed": (gettext_lazy("Run"), gettext_lazy("Model"), gettext_lazy("Reason"), gettext_lazy("Error"), gettext_lazy("Time")),
+    "slow": (gettext_lazy("Run"), gettext_lazy("Model"), gettext_lazy("State"), gettext_lazy("Active time"), gettext_lazy("Time")),
 }
 
 Cell = dict[str, str]
@@ -108,7 +108,7 @@ def _health(stopped: bool) -> dict[str, str]:
     if lacks := health.missing():
         return _tile("health", _("Health"), _("not ready"), " ".join(lacks), "bad")
     if stopped:
-        return _tile("health", _("Health"), _("stopped"), _("by somebody; nothing goes on until it is resumed"), "bad")
+        return _tile("health", _("Health"), _("frozen"), _("by an operator; nothing runs until it is resumed"), "bad")
     return _tile("health", _("Health"), _("ready"), version(), "good")
 
 
@@ -124,14 +124,14 @@ def _tiles(lane_rows: list[dict[str, Any]], workers: list[WorkerState]) -> list[
             "running",
             _("Running"),
             count(running),
-            _("of at most %d") % sum(row["max"] for row in lane_rows),
+            _("max %d") % sum(row["max"] for row in lane_rows),
             "busy" if running else "",
         ),
         _tile(
             "queued",
             _("Queued"),
             count(queued),
-            _("oldest: %s") % duration(oldest) if queued else _("nobody waits"),
+            _("oldest: %s") % duration(oldest) if queued else _("queue empty"),
             "warn" if late else "",
         ),
         _tile("parked", _("Waiting"), count(parked), _("for an approval or a subagent"), "warn" if parked else ""),
@@ -139,10 +139,10 @@ def _tiles(lane_rows: list[dict[str, Any]], workers: list[WorkerState]) -> list[
             "workers",
             _("Workers"),
             count(len(alive)),
-            _("%d silent") % silent if silent else _("all heard of"),
+            _("%d unresponsive") % silent if silent else _("all responding"),
             "bad" if silent or not alive else "",
         ),
-        _tile("sockets", _("Connected"), "–" if online is None else count(online), _("clients, over all processes"), ""),
+        _tile("sockets", _("Connected"), "–" if online is None else count(online), _("clients across all processes"), ""),
     ]
 
 
@@ -172,7 +172,7 @@ def _lane(row: dict[str, Any]) -> list[Cell]:
 
 def _worker(state: WorkerState) -> list[Cell]:
     worker = state.worker
-    names = {"silent": _("silent"), "draining": _("draining"), "working": _("working"), "idle": _("idle")}
+    names = {"silent": _("unresponsive"), "draining": _("draining"), "working": _("busy"), "idle": _("idle")}
     lease = "–" if state.lease_seconds is None else duration(int(max(0.0, state.lease_seconds) * 1000))
     return [
         _cell(worker.pk, href=reverse("admin:sessions_app_worker_change", args=[worker.pk])),
@@ -244,7 +244,7 @@ def _figures(used: Used) -> dict[str, str]:
 
 
 def _tokens(used: Used) -> str:
-    return _("%(input)s in, %(output)s out") % {"input": count(used.input_tokens), "output": count(used.output_tokens)}
+    return _("%(input)s input, %(output)s output") % {"input": count(used.input_tokens), "output": count(used.output_tokens)}
 
 
 def _cost(used: Used) -> str:

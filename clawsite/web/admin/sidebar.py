@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 # Group -> (table or page, icon); an icon is a name of Material Symbols, which comes with unfold.
 MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
     (
-        _("Conversations"),
+        _("Chats"),
         (
             ("sessions_app.session", "forum"),
             ("sessions_app.run", "play_circle"),
@@ -46,7 +46,7 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
     ),
     (_("Webhooks"), (("gateway.hook", "webhook"), ("gateway.hookdelivery", "move_to_inbox"))),
     (
-        _("People and access"),
+        _("Users and access"),
         (
             ("accounts.user", "person"),
             ("auth.group", "group"),
@@ -73,8 +73,8 @@ MENU: tuple[tuple[Any, tuple[tuple[str, str], ...]], ...] = (
 
 # Pages of ours outside the admin, by the name of their address: title, and the permission it takes.
 PAGES = {
-    "policies": (_("Which tools, and why"), "tools_app.view_toolpolicy"),
-    "stops": (_("Stop and resume"), "accounts.administer_gateway"),
+    "policies": (_("Tool access explained"), "tools_app.view_toolpolicy"),
+    "stops": (_("Freezes"), "accounts.administer_gateway"),
     "approvals": (_("Approvals"), "tools_app.view_approval"),
 }
 # A thing has one entry: its page, which links to the table behind it, or the table for who may only look at that.

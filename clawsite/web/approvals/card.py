@@ -194,7 +194,7 @@ class Card:
             return str(ENDED[approval.status])
         did = did_words(approval.decision, granted_with(approval).get("granted"))
         words = _("%(who)s %(did)s") % {"who": approval.decided_by.get_full_name(), "did": did}
-        return _("%(decided)s; it became void before it began") % {"decided": words} if approval.status == "void" else words
+        return _("%(decided)s; canceled before it started") % {"decided": words} if approval.status == "void" else words
 
 
 def read(found: Any) -> list[Approval]:

@@ -43,7 +43,7 @@ def answer(request: ApprovalRequest, pk: UUID) -> HttpResponse:
             wish=_wish(request),
             seen_hash=request.POST.get("seen_hash", ""),
         )
-        return _("Your answer is stored.") if not settled.is_open else _("One more person must agree.")
+        return _("Your decision was saved.") if not settled.is_open else _("One more approval is needed.")
 
     return _done(request, pk, resolve)
 
@@ -53,7 +53,7 @@ def answer(request: ApprovalRequest, pk: UUID) -> HttpResponse:
 def extend(request: ApprovalRequest, pk: UUID) -> HttpResponse:
     def prolong() -> str:
         approval_requests.extend(pk, by=request.user)
-        return _("There is more time to answer now.")
+        return _("The deadline was extended.")
 
     return _done(request, pk, prolong)
 
@@ -63,7 +63,7 @@ def extend(request: ApprovalRequest, pk: UUID) -> HttpResponse:
 def drop(request: ApprovalRequest, pk: UUID) -> HttpResponse:
     def give_up() -> str:
         approval_requests.drop(pk, by=request.user)
-        return _("The command is dropped; the agent goes on without it.")
+        return _("The command was skipped; the agent continues without it.")
 
     return _done(request, pk, give_up)
 
@@ -84,10 +84,10 @@ def several(request: ApprovalRequest) -> HttpResponse:
         except ClawError as refused:
             problems[pk] = refused.message
     done = len(chosen) - len(problems)
-    said = ngettext("%(done)d answered.", "%(done)d answered.", done) % {"done": done}
+    said = ngettext("%(done)d decided.", "%(done)d decided.", done) % {"done": done}
     if problems:
         failed = len(problems)
-        said += " " + ngettext("%(failed)d was not.", "%(failed)d were not.", failed) % {"failed": failed}
+        said += " " + ngettext("%(failed)d failed.", "%(failed)d failed.", failed) % {"failed": failed}
     if not request.htmx:
         (messages.warning if problems else messages.success)(request, said)
         return redirect(inside(request, request.POST.get("next")))

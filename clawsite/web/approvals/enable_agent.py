@@ -45,5 +45,5 @@ def let(request: ApprovalRequest) -> HttpResponse:
     except ClawError as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, _("Agent %(agent)s may ask now. Its questions come here.") % {"agent": agent})
+        messages.success(request, _("Agent %(agent)s can now request commands. Its requests appear here.") % {"agent": agent})
     return redirect(inside(request, request.POST.get("next"), "/approvals/"))

@@ -63,7 +63,7 @@ def revoke(request: ApprovalRequest, pk: int) -> HttpResponse:
     except ClawError as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, _("Taken back. The next command like it is asked about."))
+        messages.success(request, _("Grant revoked. The next matching command will need approval."))
     return redirect("grants")
 
 
@@ -95,5 +95,5 @@ def _shown(grant: Grant, chat: Chat | None) -> dict[str, Any]:
 
 def _ended(grant: Grant) -> str:
     if grant.revoked_at:
-        return _("taken back by %(who)s") % {"who": grant.revoked_by.get_full_name() if grant.revoked_by else "–"}
+        return _("revoked by %(who)s") % {"who": grant.revoked_by.get_full_name() if grant.revoked_by else "–"}
     return _("used up") if grant.uses_left == 0 else _("expired")

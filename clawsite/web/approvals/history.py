@@ -17,7 +17,7 @@ from tools_app.models import Approval
 Status = Approval.Status
 PER_PAGE = 50
 MEANING = {"allowed": [Status.APPROVED, Status.USED], "denied": [Status.DENIED], "expired": [Status.EXPIRED], "void": [Status.VOID]}
-DECIDED = (("", _("all")), *((value, BADGE[meant[0]]) for value, meant in MEANING.items()))
+DECIDED = (("", _("All")), *((value, BADGE[meant[0]]) for value, meant in MEANING.items()))
 
 
 @for_people()

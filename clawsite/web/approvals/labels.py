@@ -22,25 +22,25 @@ Words = str | Promise
 DID: dict[str, Words] = {
     "allow-once": gettext_lazy("approved it once"),
     "allow-for": gettext_lazy("approved it"),
-    "allow-always": gettext_lazy("allowed it always"),
+    "allow-always": gettext_lazy("set it to always allow"),
     "deny": gettext_lazy("denied it"),
-    "drop": gettext_lazy("dropped it"),
+    "drop": gettext_lazy("skipped it"),
 }
 ENDED: dict[str, Words] = {
-    "expired": gettext_lazy("Nobody answered in time"),
-    "void": gettext_lazy("Nobody answered before it became void"),
-    "approved": gettext_lazy("It was approved"),
-    "denied": gettext_lazy("It was denied"),
-    "used": gettext_lazy("It was started"),
+    "expired": gettext_lazy("Expired without a decision"),
+    "void": gettext_lazy("Canceled before a decision"),
+    "approved": gettext_lazy("Approved"),
+    "denied": gettext_lazy("Denied"),
+    "used": gettext_lazy("Approved and started"),
 }
 # The word on its badge, and in the filter of the history: what was decided. What came of it is the outcome.
 BADGE: dict[str, Words] = {
-    "pending": gettext_lazy("Waiting"),
+    "pending": gettext_lazy("Pending"),
     "approved": gettext_lazy("Approved"),
     "used": gettext_lazy("Approved"),
     "denied": gettext_lazy("Denied"),
     "expired": gettext_lazy("Expired"),
-    "void": gettext_lazy("Void"),
+    "void": gettext_lazy("Canceled"),
 }
 # Reasons that the program gives itself, as stored; what people wrote is shown as they wrote it.
 REASONS: dict[str, Words] = {
@@ -48,8 +48,8 @@ REASONS: dict[str, Words] = {
     "whoever asked for it does not want it any more": gettext_lazy("whoever asked for it does not want it any more"),
     "the run was stopped (rpc)": gettext_lazy("the run was stopped in the chat"),
     "the run was stopped (stop)": gettext_lazy("the run was stopped in the chat"),
-    "the run was stopped (session-reset)": gettext_lazy("the conversation was reset"),
-    "the run was stopped (session-delete)": gettext_lazy("the conversation was deleted"),
+    "the run was stopped (session-reset)": gettext_lazy("the chat was reset"),
+    "the run was stopped (session-delete)": gettext_lazy("the chat was deleted"),
     LOST_THE_RIGHT: gettext_lazy("who approved it may not approve it any more"),
     TOO_FEW: gettext_lazy("by now the rules want two people to agree"),
     "the run was stopped (share-ended)": gettext_lazy("whoever asked for it may not write there any more"),
@@ -57,16 +57,16 @@ REASONS: dict[str, Words] = {
 TONE = {"approved": "good", "used": "good", "denied": "bad", "expired": "warn", "void": "", "pending": "busy"}
 ACCESS: dict[str, Words] = {
     "none": gettext_lazy("not visible"),
-    "ro": gettext_lazy("can be read"),
-    "rw": gettext_lazy("can be read and changed"),
+    "ro": gettext_lazy("read-only"),
+    "rw": gettext_lazy("read and write"),
 }
 LEVEL: dict[int, Words] = {
-    0: gettext_lazy("No sandbox: it has all rights of the worker’s account"),
+    0: gettext_lazy("No sandbox: runs with all permissions of the worker’s account"),
     1: gettext_lazy("Sandbox: landlock"),
     2: gettext_lazy("Sandbox: bubblewrap"),
 }
 HINTS: dict[str, Words] = {
-    "network": gettext_lazy("a program that talks to the network"),
+    "network": gettext_lazy("program that uses the network"),
     "other processes": gettext_lazy("other processes"),
 }
 # What can be asked for in “Approve for …”: a duration in seconds, or a number of times.
@@ -74,7 +74,7 @@ FOR = (
     ("900", gettext_lazy("15 minutes")),
     ("3600", gettext_lazy("1 hour")),
     ("28800", gettext_lazy("8 hours")),
-    ("uses", gettext_lazy("a number of times")),
+    ("uses", gettext_lazy("a number of uses")),
 )
 
 
@@ -108,11 +108,11 @@ def touches(plan: dict[str, Any], writes: list[str], hints: list[str]) -> list[d
         {"label": _("Time limit"), "value": span(plan["timeout_s"])},
     ]
     if plan["background"]:
-        found.append({"label": _("In the background"), "value": _("goes on when the agent’s turn has ended"), "tone": "warn"})
+        found.append({"label": _("In the background"), "value": _("keeps running after the agent’s turn ends"), "tone": "warn"})
     if plan["pty"]:
         found.append({"label": _("Terminal"), "value": _("yes")})
     found += [{"label": _("Writes to"), "value": seen(path), "path": True, "tone": "warn"} for path in writes]
-    found += [{"label": _("Also"), "value": HINTS.get(hint, hint), "tone": "warn"} for hint in hints]
+    found += [{"label": _("Other access"), "value": HINTS.get(hint, hint), "tone": "warn"} for hint in hints]
     return found
 
 
@@ -125,7 +125,7 @@ def alarms(plan: dict[str, Any], writes: list[str], hints: list[str]) -> list[st
     if len(writes) == 1:
         found.append(format_html("{} {}", _("Writes to"), seen(writes[0])))
     elif writes:
-        found.append(ngettext("Writes to %(count)d place", "Writes to %(count)d places", len(writes)) % {"count": len(writes)})
+        found.append(ngettext("Writes to %(count)d path", "Writes to %(count)d paths", len(writes)) % {"count": len(writes)})
     return found
 
 
@@ -146,7 +146,7 @@ def where_words(grant: Grant) -> str:
     """Where a grant counts."""
     match grant.scope:
         case Grant.Scope.INSTALLATION:
-            return _("everybody")
+            return _("everyone")
         case Grant.Scope.AGENT:
             return _("agent %(agent)s") % {"agent": grant.subject}
         case Grant.Scope.SESSION:
@@ -169,7 +169,7 @@ def outcome_words(approval: Approval, command: Command | None) -> str:
 def command_words(command: Command) -> str:
     """How a started command stands: its end with code and duration, or that it still runs."""
     if command.status == Command.Status.RUNNING:
-        return _("runs in the background") if command.background else _("is running")
+        return _("running in the background") if command.background else _("running")
     how = str(command.get_status_display())
     if command.status == Command.Status.EXITED and command.exit_code is not None:
         how = _("exit code %(code)d") % {"code": command.exit_code}

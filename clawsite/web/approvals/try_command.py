@@ -27,7 +27,7 @@ from tools_app.models import ExecRule
 
 LONGEST_LINE = 20_000  # a little more than the gate takes, so that it can say so itself
 MOST_ENTRIES = 200
-VERDICT = {"allow": _("It would run"), "ask": _("Somebody would be asked"), "deny": _("It would be refused")}
+VERDICT = {"allow": _("Would run"), "ask": _("Would need approval"), "deny": _("Would be denied")}
 LEVELS = {str(value): words for value, words in ExecRule.Level.choices}
 TONE = {"allow": "good", "ask": "warn", "deny": "bad"}
 

@@ -62,7 +62,7 @@ async def upload(request: HttpRequest) -> HttpResponseBase:
         try:
             await arrive(request, attachments.LARGEST + FORM_BYTES)
         except BodyTooLarge as error:
-            words = _("The file is larger than %s, the most that can be attached.") % size_words(attachments.LARGEST)
+            words = _("The file exceeds the %s limit.") % size_words(attachments.LARGEST)
             return _error(error.code, words, error.http_status)
         except ClawError as error:
             return _error(error.code, error.message, error.http_status)
@@ -74,10 +74,10 @@ async def upload(request: HttpRequest) -> HttpResponseBase:
 def _upload(request: HttpRequest) -> HttpResponse:
     user = cast(User, request.user)
     if "operator.write" not in scopes_of(user):
-        raise Forbidden(_("Your account may not send messages."))
+        raise Forbidden(_("You don’t have permission to send messages."))
     given = request.FILES.get("file")
     if given is None:
-        raise InvalidRequest(_("There is no file in the form: it is expected in the field “file”."))
+        raise InvalidRequest(_("The form field “file” has no file."))
     attachments.check_room(user)
     stored = attachments.store(given.chunks(), given.name or "", given.content_type or "")
     kept = attachments.register(user, stored)
@@ -97,5 +97,5 @@ def download(request: HttpRequest, attachment_id: UUID) -> HttpResponse:
     try:
         response.content = attachments.path_of(found.sha256).read_bytes()
     except OSError:
-        return _error("NOT_FOUND", _("The file is not there any more."), 404)
+        return _error("NOT_FOUND", _("The file no longer exists."), 404)
     return response

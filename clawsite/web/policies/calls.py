@@ -111,7 +111,7 @@ def _asked(query: PolicyQuery) -> list[tuple[str, str]]:
     told = [
         (_("Agent"), query.agent),
         (_("Model"), query.model_words),
-        (_("Asked by"), _("the owner of the session") if query.is_owner else _("somebody else")),
+        (_("Requested by"), _("Session owner") if query.is_owner else _("Another user")),
         (_("Channel"), query.channel),
         (_("Group"), query.group),
         (_("Sender"), sender),

@@ -30,13 +30,13 @@ from tools_app.policy_store import known_agents, policies
 from tools_app.policy_store.replay import Replayed, replay
 from tools_app.policy_store.vocabulary import entry_words
 
-DAYS = {"1": gettext_lazy("last day"), "7": gettext_lazy("last 7 days"), "30": gettext_lazy("last 30 days")}
+DAYS = {"1": gettext_lazy("Last day"), "7": gettext_lazy("Last 7 days"), "30": gettext_lazy("Last 30 days")}
 SHOW = (
-    ("", gettext_lazy("all")),
-    ("refused", gettext_lazy("only refused")),
-    ("kept", gettext_lazy("only kept")),
-    ("missing", gettext_lazy("only allowed, but not offered")),
-    ("changed", gettext_lazy("only changed by the draft")),
+    ("", gettext_lazy("All")),
+    ("refused", gettext_lazy("Denied only")),
+    ("kept", gettext_lazy("Allowed only")),
+    ("missing", gettext_lazy("Allowed, unavailable only")),
+    ("changed", gettext_lazy("Changed by the draft only")),
 )
 
 
@@ -85,7 +85,7 @@ def delete(request: PolicyRequest) -> HttpResponse:
         return _page(request, params, status=409)
     except ClawError as refused:
         return _page(request, params, status=422, problem=refused.message)
-    messages.success(request, _("The rule is deleted. This is policy version %d.") % policies.current_rules().version)
+    messages.success(request, _("The rule was deleted. This is policy version %d.") % policies.current_rules().version)
     return _go(request, question)
 
 

@@ -63,7 +63,7 @@ def restore(request: PolicyRequest, number: int) -> HttpResponse:
         return _page(request, number, problem=conflict.message, status=409)
     except ClawError as refused:
         return _page(request, number, problem=refused.message, status=422)
-    messages.success(request, _("Version %(old)d is restored, as version %(new)d.") % {"old": number, "new": made})
+    messages.success(request, _("Version %(old)d was restored as version %(new)d.") % {"old": number, "new": made})
     return redirect("policy-history")
 
 

@@ -16,9 +16,9 @@ Words = str | Promise
 LAYER_WORDS: dict[str, Words] = {
     OWNER_GATE: gettext_lazy("Owner"),
     "profile": gettext_lazy("Tool profile"),
-    "provider_profile": gettext_lazy("Profile, by model"),
-    "global": gettext_lazy("Everybody"),
-    "global_provider": gettext_lazy("Everybody, by model"),
+    "provider_profile": gettext_lazy("Tool profile, by model"),
+    "global": gettext_lazy("Global"),
+    "global_provider": gettext_lazy("Global, by model"),
     "agent": gettext_lazy("Agent"),
     "agent_provider": gettext_lazy("Agent, by model"),
     "group": gettext_lazy("Group chat"),
@@ -26,12 +26,12 @@ LAYER_WORDS: dict[str, Words] = {
     "subagent": gettext_lazy("Subagent"),
 }
 EFFECT_WORDS: dict[str, Words] = {
-    "allow": gettext_lazy("kept"),
-    "deny": gettext_lazy("refused"),
-    "none": gettext_lazy("no opinion"),
+    "allow": gettext_lazy("allowed"),
+    "deny": gettext_lazy("denied"),
+    "none": gettext_lazy("not set"),
 }
 FIELD_WORDS: dict[str, Words] = {
-    "profile": gettext_lazy("profile"),
+    "profile": gettext_lazy("tool profile"),
     "allow": gettext_lazy("allow"),
     "deny": gettext_lazy("deny"),
     "also_allow": gettext_lazy("also allow"),
@@ -55,7 +55,7 @@ def place_words(row: RuleRow) -> str:
     """Where a row applies, as one would say it."""
     facts = {"agent": row.subject, "model": row.provider, "channel": row.channel, "group": row.group, "sender": row.sender}
     if row.scope == GLOBAL:
-        return _("everybody with %(model)s") % facts if row.provider else _("everybody")
+        return _("everyone with %(model)s") % facts if row.provider else _("everyone")
     if row.scope == AGENT:
         return _("agent %(agent)s with %(model)s") % facts if row.provider else _("agent %(agent)s") % facts
     if row.scope == GROUP and row.group == "*":
@@ -63,7 +63,7 @@ def place_words(row: RuleRow) -> str:
     if row.scope == GROUP:
         return (_("%(sender)s in group %(group)s on %(channel)s") if row.sender else _("group %(group)s on %(channel)s")) % facts
     if row.scope == SANDBOX:
-        return _("the sandbox of agent %(agent)s") % facts if row.subject else _("every sandbox")
+        return _("the sandbox of agent %(agent)s") % facts if row.subject else _("all sandboxes")
     if row.scope == SUBAGENT:
         return _("subagents")
     return row.key
@@ -92,7 +92,7 @@ def missing_words(reason: str) -> str:
 def why_words(refused: Step | None) -> str:
     """The sentence about a tool."""
     if refused is None:
-        return _("no layer refuses it")
+        return _("all layers allow it")
     words = step_words(refused)
     if ": " in refused.rule and refused.layer != "provider_profile":
         return capfirst(words)  # its source, such as a profile or the sandbox's list, names the layer already

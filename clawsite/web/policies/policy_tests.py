@@ -72,7 +72,7 @@ def remove_test(request: PolicyRequest, pk: int) -> HttpResponse:
     except Conflict as conflict:
         messages.error(request, conflict.message)
         return redirect("policy-tests")
-    messages.success(request, _("The test is deleted."))
+    messages.success(request, _("The test was deleted."))
     return redirect("policy-tests")
 
 
@@ -91,7 +91,7 @@ def _form(request: PolicyRequest, test: PolicyTest | None) -> HttpResponse:
         except ClawError as refused:
             form.add_error(None, refused.message)
         else:
-            messages.success(request, _("The test is saved. No version that breaks it will be published."))
+            messages.success(request, _("The test was saved. Versions that fail it can’t be published."))
             return redirect("policy-tests")
     context = {
         "form": form,

@@ -28,7 +28,7 @@ from sessions_app.runs import freezes
 FILTERS = (
     ("", _("All")),
     ("unfinished", _("Unfinished")),
-    ("completed", _("Done")),
+    ("completed", _("Completed")),
     ("error", _("Failed")),
     ("aborted", _("Stopped")),
 )
@@ -135,16 +135,16 @@ def _figures(report: dict[str, Any]) -> list[tuple[Any, str, Any]]:
     return [
         (_("Total"), duration(times["totalMs"]), ""),
         (_("Queued"), duration(times["queuedMs"]), ""),
-        (_("First words"), duration(times["firstWordMs"]), _("after it was sent")),
+        (_("First output"), duration(times["firstWordMs"]), _("after sending")),
         (_("Model"), duration(times["modelMs"]), row["model"] or ""),
-        (_("Tools"), duration(times["toolsMs"]), _("calls: %d") % len(report["toolCalls"])),
+        (_("Tools"), duration(times["toolsMs"]), _("tool calls: %d") % len(report["toolCalls"])),
         *([(_("Waited"), duration(times["waitingMs"]), waits_for)] if times["waitingMs"] else []),
         (
             _("Tokens"),
             count(usage["input"] + usage["output"]),
-            _("%(input)s in, %(output)s out") % {k: count(usage[k]) for k in ("input", "output")},
+            _("%(input)s input, %(output)s output") % {k: count(usage[k]) for k in ("input", "output")},
         ),
         (_("Cost"), money(usage["costUsd"]), ""),
         *([(_("Trace"), "", trace_id(row["traceparent"]))] if row["traceparent"] else []),
-        (_("Attempts"), count(report["attempts"]), _("rescued: %d") % row["rescues"] if row["rescues"] else ""),
+        (_("Attempts"), count(report["attempts"]), _("recovered: %d") % row["rescues"] if row["rescues"] else ""),
     ]

@@ -62,7 +62,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
         audit_log.record(
             "sign_in.failed", actor=acting.account(request.user), subject=("account", request.user.pk), address=address
         )
-        return _ask(request, to, held, trouble=_("That is not your password. Mind upper and lower case."), status=400)
+        return _ask(request, to, held, trouble=_("Wrong password. Passwords are case-sensitive."), status=400)
     throttle.succeeded(address, name, admitted=True)
     recent_password.confirm(request.session)
     audit_log.record("sign_in.confirmed", actor=acting.account(request.user), subject=("account", request.user.pk), address=address)

@@ -30,14 +30,14 @@ from clawsite.web.redirects import inside
 
 FIRST_ADMIN_KEY = "first_admin_digest"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
-NAME_IS_TAKEN = _("There is an account of that name already; choose another.")
+NAME_IS_TAKEN = _("This username is already taken; choose another.")
 LINK_IS_SPENT = _("This link has been used, has expired, or was replaced by a newer one.")
 
 
 class SignInForm(AuthenticationForm):
     error_messages = {
         **AuthenticationForm.error_messages,
-        "invalid_login": _("Name and password do not match. Mind upper and lower case in both."),
+        "invalid_login": _("Wrong username or password. Both are case-sensitive."),
     }
 
     def confirm_login_allowed(self, user: Any) -> None:
@@ -55,7 +55,7 @@ class FirstAdminForm(BaseUserCreationForm):  # type: ignore[type-arg]  # generic
         super().__init__(*args, **kwargs)
         # One line instead of Django's seven; the rules themselves stay, and a broken one is named.
         self.fields["username"].help_text = self.fields["password2"].help_text = ""
-        self.fields["password1"].help_text = _("At least 8 characters, and nothing easily guessed.")
+        self.fields["password1"].help_text = _("At least 8 characters and not easy to guess.")
 
 
 @sensitive_post_parameters("password")

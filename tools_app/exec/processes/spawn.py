@@ -59,7 +59,7 @@ def prepare(spawn: Spawn, talk: int, opened: ExitStack) -> Launch:
     """The command line for the level that was asked for. No other one is tried."""
     program = shell_words(spawn)
     if any("\0" in word for word in (*program, *spawn.env, *spawn.env.values())):
-        raise SpawnFailed(_("the command has a NUL character in it"))
+        raise SpawnFailed(_("the command contains a NUL character"))
     make = bwrap.launch if spawn.sandbox.level == Level.BWRAP else landlock.launch
     return make(spawn, program, talk, opened)
 
@@ -68,7 +68,7 @@ def shell_words(spawn: Spawn) -> tuple[str, ...]:
     """What is executed: bash with the line, byte for byte, or the program itself."""
     if spawn.argv is not None:
         if not spawn.argv or not spawn.argv[0].startswith("/"):
-            raise SpawnFailed(_("a program that is run without a shell is named by its whole path"))
+            raise SpawnFailed(_("a program run without a shell must be given by its full path"))
         return spawn.argv
     bash = find_program("bash")
     if not bash:
@@ -122,12 +122,12 @@ def _working_directory(spawn: Spawn, opened: ExitStack) -> str:
     try:
         held = os.open(spawn.cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise SpawnFailed(_("cannot enter %(path)s: %(reason)s") % {"path": spawn.cwd, "reason": error.strerror}) from error
+        raise SpawnFailed(_("could not enter %(path)s: %(reason)s") % {"path": spawn.cwd, "reason": error.strerror}) from error
     opened.callback(os.close, held)
     if sys.platform != "linux":
         return str(spawn.cwd)
     if os.readlink(f"/proc/self/fd/{held}") != str(spawn.cwd):
-        raise SpawnFailed(_("%(path)s is not what it was when the command was looked at") % {"path": spawn.cwd})
+        raise SpawnFailed(_("%(path)s has changed since the command was reviewed") % {"path": spawn.cwd})
     return f"/proc/self/fd/{held}"
 
 
@@ -182,4 +182,4 @@ def _last_words(process: "subprocess.Popen[bytes]", streams: Mapping[Stream, int
         if not piece:
             break
         said += piece
-    return said.decode(errors="replace").strip()[:TOLD] or _("it ended at once, with code %(code)s") % {"code": process.poll()}
+    return said.decode(errors="replace").strip()[:TOLD] or _("exited immediately with code %(code)s") % {"code": process.poll()}

@@ -23,6 +23,6 @@ def require(wanted_min: Level) -> Level:
         return found.level
     reasons = "; ".join(str(shortfall) for shortfall in found.why_not_higher)
     raise SandboxUnavailable(
-        _("this needs the sandbox %(wanted)s, and this host has %(found)s (%(reasons)s)")
+        _("this requires sandbox level %(wanted)s, but this host has %(found)s (%(reasons)s)")
         % {"wanted": wanted_min.word, "found": found.level.word, "reasons": reasons}
     )

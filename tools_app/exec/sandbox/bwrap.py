@@ -125,5 +125,5 @@ def _setsid() -> str:
     """Makes the terminal the command's own: bubblewrap's new session has none, and Ctrl-C must reach nobody but the command."""
     found = find_program("setsid")
     if not found:
-        raise SandboxUnavailable(_("a terminal in the sandbox needs setsid (util-linux), which is not installed"))
+        raise SandboxUnavailable(_("a terminal in the sandbox requires setsid (util-linux), which is not installed"))
     return found

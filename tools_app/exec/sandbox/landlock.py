@@ -63,10 +63,11 @@ def launch(spawn: Spawn, program: Iterable[str], talk: int, opened: ExitStack) -
     if spawn.sandbox.level == Level.LANDLOCK:
         paths.check(spawn.sandbox)
         if inside := paths.covered(spawn.sandbox):
-            raise SandboxUnavailable(_("%(path)s lies where commands can look, and landlock cannot hide it") % {"path": inside[0]})
+            raise SandboxUnavailable(_("%(path)s is visible to commands, and landlock can’t hide it") % {"path": inside[0]})
         if inside := paths.kept_as_it_is(spawn.sandbox):
             raise SandboxUnavailable(
-                _("%(path)s, the code of this server, lies in the workspace, and landlock cannot keep it") % {"path": inside[0]}
+                _("%(path)s is this server’s code and is inside the workspace, where landlock can’t protect it")
+                % {"path": inside[0]}
             )
         scratch = _scratch(opened)
         env["TMPDIR"] = str(scratch)

@@ -41,18 +41,18 @@ def check(sandbox: Sandbox) -> None:
         if path is None:
             continue
         if not path.is_absolute() or not path.is_dir() or Path(os.path.realpath(path)) != path:
-            raise SandboxUnavailable(_("%(path)s is no directory by its real path") % {"path": path})
+            raise SandboxUnavailable(_("%(path)s is not the real path of a directory") % {"path": path})
         if path in sandbox.hidden:
             raise SandboxUnavailable(_("the workspace must not be the state directory %(path)s itself") % {"path": path})
         if any(Path(system).is_relative_to(path) for system in (USR, "/etc", "/proc", "/dev", "/tmp")):  # noqa: S108
-            raise SandboxUnavailable(_("%(path)s holds parts of the system and cannot be a workspace") % {"path": path})
+            raise SandboxUnavailable(_("%(path)s contains system directories and can’t be a workspace") % {"path": path})
         if innermost(path, (*sandbox.hidden, *sandbox.unwritable)) in sandbox.unwritable:
-            raise SandboxUnavailable(_("%(path)s belongs to the code of this server and cannot be a workspace") % {"path": path})
+            raise SandboxUnavailable(_("%(path)s is part of this server’s code and can’t be a workspace") % {"path": path})
     mounted = (*shown_directories(sandbox), *(Path(os.path.realpath(path)) for path in (USR, *IN_USR)))
     for path in covered(sandbox):
         # A mount over a file is gone when the server replaces the file, and nothing can be mounted over one that is still to come.
         if not path.is_dir() or not innermost(path, mounted):
-            words = _("%(path)s lies where commands can look and cannot be hidden there: move it")
+            words = _("%(path)s is visible to commands and can’t be hidden; move it")
             raise SandboxUnavailable(words % {"path": path})
 
 

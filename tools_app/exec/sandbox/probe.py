@@ -41,12 +41,12 @@ exit 0
 """
 MUST = {"ran", "wrote-inside"}
 WORDS: dict[str, str | Promise] = {
-    "wrote-usr": _("a command could write in /usr"),
+    "wrote-usr": _("a command could write to /usr"),
     "wrote-outside": _("a command could write outside its workspace"),
     "read-outside": _("a command could read outside its workspace"),
     "connected": _("a command could reach the network"),
     "signalled": _("a command could send signals to other processes"),
-    "nested": _("a command could make namespaces of its own"),
+    "nested": _("a command could create namespaces"),
 }
 # Before landlock's version 6 (Linux 6.12) signals cannot be kept in; that is said beside the level, and does not deny it.
 TOLERATED = {Level.LANDLOCK: {"signalled"}}
@@ -75,7 +75,9 @@ class Probed:
 def probe() -> Probed:
     """Blocking, some tens of milliseconds. Tries the levels from the best one down."""
     if sys.platform != "linux":
-        return Probed(Level.NONE, (Shortfall(_("sandboxes need Linux; on this system commands run with nothing but limits")),))
+        return Probed(
+            Level.NONE, (Shortfall(_("sandboxes require Linux; on this system, commands run with resource limits only")),)
+        )
     reasons: list[Shortfall] = []
     for level in (Level.BWRAP, Level.LANDLOCK):
         missing = _missing(level)
@@ -85,7 +87,7 @@ def probe() -> Probed:
                 through = attempt(level)
                 missing = _verdict(level, through)
             except (OSError, ClawError, ImportError, RuntimeError, subprocess.SubprocessError) as error:
-                missing = [Shortfall(_("it cannot be started"), str(error))]
+                missing = [Shortfall(_("could not be started"), str(error))]
         if not missing:
             return Probed(level, tuple(reasons), tuple(_weaknesses(through)))
         reasons += [Shortfall(f"{level.word}: {shortfall.words}", shortfall.detail) for shortfall in missing]
@@ -142,14 +144,14 @@ def _conversation(process: "subprocess.Popen[bytes]", ours: socket.socket) -> se
 
 def _missing(level: Level) -> list[Shortfall]:
     if level == Level.LANDLOCK:
-        return [] if landlock.version() else [Shortfall(_("this kernel has none, or it is switched off"))]
-    return [Shortfall(_("it is not installed"), name) for name in ("bwrap", "bash") if not find_program(name)]
+        return [] if landlock.version() else [Shortfall(_("not supported by this kernel, or disabled"))]
+    return [Shortfall(_("not installed"), name) for name in ("bwrap", "bash") if not find_program(name)]
 
 
 def _verdict(level: Level, through: set[str]) -> list[Shortfall]:
     """What denies the level."""
     if lacking := MUST - through:
-        return [Shortfall(_("a command does not work in it"), ", ".join(sorted(lacking)))]
+        return [Shortfall(_("commands do not work in it"), ", ".join(sorted(lacking)))]
     tolerated = TOLERATED.get(level, set()) if landlock.version() < landlock.SIGNALS_SINCE else set()
     return [Shortfall(WORDS.get(name, name)) for name in sorted(through - MUST - tolerated)]
 
@@ -157,5 +159,7 @@ def _verdict(level: Level, through: set[str]) -> list[Shortfall]:
 def _weaknesses(through: set[str]) -> list[Shortfall]:
     found = [Shortfall(WORDS[name]) for name in sorted(through & WORDS.keys())]
     if not cgroup.bounds_processes():
-        found.append(Shortfall(_("the server runs as root and cannot make control groups, so processes are not limited in number")))
+        found.append(
+            Shortfall(_("the server runs as root and can’t create control groups, so the number of processes is not limited"))
+        )
     return found

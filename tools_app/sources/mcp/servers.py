@@ -83,22 +83,22 @@ def check(server: McpServer) -> None:
     _check_name(server)
     if server.transport == McpServer.Transport.STDIO:
         if not server.command.strip():
-            raise InvalidRequest(_("a program is missing: the command that starts the server"))
+            raise InvalidRequest(_("Enter the program that starts the server."))
     elif urlsplit(server.url).scheme not in ("http", "https") or not urlsplit(server.url).hostname:
-        raise InvalidRequest(_("an address is missing: write http:// or https:// and the host"))
+        raise InvalidRequest(_("Enter an address that starts with http:// or https:// and includes the host."))
     for name in server.env:
         if FORBIDDEN.fullmatch(name.upper()):
-            raise InvalidRequest(_("%(name)s is Clawsite’s own and is not handed on") % {"name": name})
+            raise InvalidRequest(_("%(name)s is reserved for Clawsite and is not passed on.") % {"name": name})
     # An argument may be the value of the option before it: `--token`, `abc`.
     options = pairwise([server.command, *server.args])
     values = [*server.env.items(), *server.headers.items(), ("", server.url), ("", server.command), *options]
     for name, value in values:
         if own := forbidden_in(value):
-            raise InvalidRequest(_("%(name)s is Clawsite’s own and is not handed on") % {"name": own})
+            raise InvalidRequest(_("%(name)s is reserved for Clawsite and is not passed on.") % {"name": own})
         if looks_secret(name, value):
             raise InvalidRequest(
-                _("%(where)s holds a secret: set it in the environment of the worker and write ${NAME} here")
-                % {"where": name or _("the command or address")}
+                _("%(where)s contains a secret. Set it in the worker’s environment and write ${NAME} here.")
+                % {"where": name or _("The command or address")}
             )
 
 
@@ -106,14 +106,17 @@ def _check_name(server: McpServer) -> None:
     name = server.name
     if not is_server_name(name):
         raise InvalidRequest(
-            _("“%(name)s” is no name for a server: lower-case letters and digits, a letter first, single - or _ between them")
+            _(
+                "“%(name)s” is not a valid server name. Use lowercase letters and digits, start with a letter, and use only "
+                "single - or _ between them."
+            )
             % {"name": name}
         )
     native = registry.installed()
     if name in NATIVE_NAMES or name in ALIASES or native.knows(name) or Plugin.objects.filter(name=name).exists():
-        raise InvalidRequest(_("“%(name)s” is the name of a tool or plugin already") % {"name": name})
+        raise InvalidRequest(_("“%(name)s” is already the name of a tool or plugin.") % {"name": name})
     others = McpServer.objects.exclude(pk=server.pk).values_list("name", flat=True)
     if taken := next((other for other in others if prefix_of(other) == prefix_of(name)), ""):
         raise InvalidRequest(
-            _("the tools of “%(name)s” would be called like those of “%(taken)s”") % {"name": name, "taken": taken}
+            _("The tools of “%(name)s” would have the same names as those of “%(taken)s”.") % {"name": name, "taken": taken}
         )

@@ -141,17 +141,17 @@ async def _obey(call: Call, asked: Asked, address: Address, idempotency_key: str
             return await _reset(call, asked.words, session, key)
         case "name":
             if not asked.words:
-                raise InvalidRequest(_("/name needs a title behind it"))
+                raise InvalidRequest(_("/name must be followed by a title."))
             title = " ".join(asked.words.split())[:200]
             await _patch(call, session, address, title=title)
-            return Done(_("This conversation is now called “%(title)s”.") % {"title": title}, key)
+            return Done(_("This chat is now named “%(title)s”.") % {"title": title}, key)
         case "model":
             return Done(await _model(call, asked.words, session, address, key), key)
         case "compact":
             if session is None:
-                return Done(_("There is nothing to summarise yet."), key)
+                return Done(_("There is nothing to summarize yet."), key)
             await db.write(ask_for_compaction, call.user, session, run_id=idempotency_key, words=asked.words, key=str(session.id))
-            return Done(_("The earlier conversation is being summarised. Everything stays here to read."), key)
+            return Done(_("Summarizing earlier messages. They stay visible here."), key)
         case "think":
             return Done(await _think(call, asked.words, session, address), key)
     raise InvalidRequest(f"/{asked.name} cannot be carried out here")
@@ -167,29 +167,29 @@ async def _new(call: Call, title: str, agent: str, idempotency_key: str) -> Done
     # With the message's own key, so that a message sent twice makes one conversation.
     wanted = {"agentId": agent, "displayName": " ".join(title.split())[:200], "idempotencyKey": idempotency_key}
     made = await session_making.create(call, session_making.CreateParams.model_validate(wanted))
-    return Done(_("This is a new conversation."), made["key"])
+    return Done(_("This is a new chat."), made["key"])
 
 
 async def _reset(call: Call, words: str, session: Session | None, key: str) -> Done:
     if words:
-        raise InvalidRequest(_("/reset takes no words; to send it as a message, begin with a blank"))
+        raise InvalidRequest(_("/reset takes no text; to send it as a message, start with a space."))
     if session is None or not session.entry_count:
-        return Done(_("This conversation is empty already."), key)
+        return Done(_("This chat is already empty."), key)
     await session_methods.reset(call, session_methods.ResetParams(session_id=str(session.id), reason="reset"))
-    return Done(_("This conversation begins anew; the agent does not remember what was before."), key)
+    return Done(_("This chat was reset; the agent no longer remembers earlier messages."), key)
 
 
 async def _model(call: Call, word: str, session: Session | None, address: Address, key: str) -> str:
     if not word:
         now = await db.read(_model_in_use, session, key)
-        return _("The model of this conversation is %(model)s. Choose another with /model and its name.") % {"model": now}
+        return _("This chat uses %(model)s. To change it, use /model with a model name.") % {"model": now}
     if word.lower() == DEFAULT:
         await _patch(call, session, address, model=None)
         now = await db.read(_model_in_use, await db.read(find_or_none, call.user, address), key)
-        return _("This conversation uses the agent's own model again: %(model)s.") % {"model": now}
+        return _("This chat now uses the agent’s default model again: %(model)s.") % {"model": now}
     model = await db.read(choose_model, word)
     await _patch(call, session, address, model=model)
-    return _("This conversation uses %(model)s from now on.") % {"model": model}
+    return _("This chat now uses %(model)s.") % {"model": model}
 
 
 async def _think(call: Call, word: str, session: Session | None, address: Address) -> str:
@@ -201,7 +201,7 @@ async def _think(call: Call, word: str, session: Session | None, address: Addres
         }
     level = None if word.lower() == DEFAULT else thinking_level(word)
     await _patch(call, session, address, thinking_level=level)
-    return _("The thinking level is %(level)s from now on.") % {"level": level or DEFAULT}
+    return _("The thinking level is now %(level)s.") % {"level": level or DEFAULT}
 
 
 def _model_in_use(session: Session | None, key: str) -> str:
@@ -217,15 +217,19 @@ def _help() -> str:
 
 
 async def _status(session: Session | None, key: str) -> str:
-    lines = [(_("Conversation"), f"`{key}`"), (_("Model"), await db.read(_model_in_use, session, key))]
+    lines = [(_("Session key"), f"`{key}`"), (_("Model"), await db.read(_model_in_use, session, key))]
     if session is not None:
         active, queued = await db.read(_unfinished, session)
-        waits = ngettext("%d message waits", "%d messages wait", queued) % queued
+        waits = ngettext("%d message queued", "%d messages queued", queued) % queued
+        state = _("busy") if active else _("idle")
         lines += [
             (_("Thinking"), session.thinking_level or DEFAULT),
-            (_("Tokens"), _("%(input)d in, %(output)d out") % {"input": session.input_tokens, "output": session.output_tokens}),
+            (
+                _("Tokens"),
+                _("%(input)d input, %(output)d output") % {"input": session.input_tokens, "output": session.output_tokens},
+            ),
             (_("Cost"), f"${session.cost_microusd / 1e6:.4f}"),
-            (_("Now"), f"{_('working') if active else _('idle')}; {waits}"),
+            (_("Status"), f"{state}; {waits}"),
         ]
     return "\n".join(f"- **{name}**: {value}" for name, value in lines)
 
