@@ -16,7 +16,6 @@ from typing import Any
 from agents.context import token_count
 from agents.context.compaction import summarize
 from agents.context.compaction.facts import Facts, facts_of
-from agents.context.compaction.prompts import SYSTEM
 from agents.context.compaction.summarize import Keep, Part, Summary
 from agents.context.history import Past, recall, told_summary
 from agents.deltas import OpenMessage
@@ -26,6 +25,7 @@ from agents.llm.events import Replied
 from agents.llm.messages import Message, UserMessage
 from agents.llm.prices import context_window, cost_microusd, takes_images
 from agents.llm.retry import ask_model
+from agents.llm.summary_prompt import SYSTEM
 from agents.prepare.run_plan import RunPlan
 from clawsite.infra import db
 from sessions_app.events.journal import NewEntry, NewEvent, new_message_id

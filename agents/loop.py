@@ -7,14 +7,36 @@ given the history stored so far it goes on where that ends, so a run may die and
 import base64
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agents.llm.base import Usage
-from agents.llm.events import AskEvent, HandedOver, LoopEvent, Parked, Replied, TurnsUsedUp, UseEvent
+from agents.llm.events import AskEvent, Replied
 from agents.llm.messages import AssistantMessage, Image, Message, ToolCallAsked, ToolResultMessage, UserMessage
-from tools_app.core.definition import ImageBlock, ToolEnded, ToolResult
+from tools_app.core.definition import ImageBlock, ToolEnded, ToolResult, ToolStarted, ToolUpdated
 from tools_app.loop_guard import Step
 
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Nothing is in flight and a call waits for people or children: the conversation goes on in another run of the loop."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """What is left of the last answer is for whoever asked to carry out: the results come with their next message."""
+
+    calls: tuple[ToolCallAsked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsUsedUp:
+    limit: int
+
+
+UseEvent = ToolStarted | ToolUpdated | ToolEnded | Parked
+LoopEvent = AskEvent | UseEvent | HandedOver | TurnsUsedUp
 Ask = Callable[[Sequence[Message]], AsyncGenerator[AskEvent, None]]
 Use = Callable[[Sequence[ToolCallAsked]], AsyncGenerator[UseEvent, None]]
 IsCallers = Callable[[ToolCallAsked], bool]

@@ -22,14 +22,14 @@ from agents.context.image_limit import within_reach
 from agents.deltas import TEXT, THINKING, DeltaWriter, OpenMessage, Source
 from agents.instrumentation import ModelWatch, span_of_run
 from agents.llm.base import CallDelta, ProviderError, TextDelta, ThinkingDelta
-from agents.llm.events import AskEvent, AttemptReset, HandedOver, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp
+from agents.llm.events import AskEvent, AttemptReset, MessageStarted, Replied
 from agents.llm.messages import Message, ToolCallAsked
 from agents.llm.prices import takes_images
 from agents.llm.retry import ask_model
-from agents.loop import carry_out, converse
+from agents.loop import HandedOver, LoopEvent, Parked, TurnsUsedUp, carry_out, converse
 from agents.prepare.run_plan import RunPlan, prepare
 from agents.run_store import Store
-from agents.tool_calls.turns import ToolTurns
+from agents.tool_turns import ToolTurns
 from clawsite.infra import db
 from clawsite.infra.errors import ClawError, Unavailable
 from clawsite.infra.observability import tracing
@@ -38,7 +38,7 @@ from sessions_app.models import Run
 from sessions_app.runs.compaction_requests import wish_in
 from sessions_app.runs.freezes import Frozen
 from sessions_app.runs.queue import Claimed, LeaseLost
-from sessions_app.sessions.selectors import live_view
+from sessions_app.transcript.history import live_view
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Composition only: what is installed, and where the environment's wishes go. Names: docs/operating.md."""
+"""Composition only: what is installed, and where the environment's wishes go. Names: docs/deployment.md."""
 
 import os
 import sys

@@ -13,7 +13,7 @@ from django.db import connection
 from clawsite.infra import sql
 from clawsite.infra.fulltext.table import PRIVATE, WordTable, all_of, any_of, quoted, stored
 from clawsite.infra.fulltext.tokenizer import Term, words
-from clawsite.infra.sql import ENTRY, RUN, SESSION
+from sessions_app.tables import ENTRY, RUN, SESSION
 
 WORDS = "sessions_app_words"
 TABLE = WordTable(WORDS, of=ENTRY, key="entry_id")

@@ -9,8 +9,8 @@ from django.db import transaction
 
 from sessions_app.models import ToolCall
 from sessions_app.runs import lifecycle, queue, tool_calls
-from sessions_app.runs.claim_sql import Claimed
 from sessions_app.runs.tool_calls import Decision
+from sessions_app.runs.types import Claimed
 from tools_app.approvals.supervise import supervise
 from tools_app.core.definition import CallRef, ToolEnv
 from tools_app.core.supervision import Supervision

@@ -1,10 +1,9 @@
-"""What can happen in a conversation, as one closed union of values. `agents.loop` yields them, the runner stores them."""
+"""Events of one model call, as a closed union. `agents.loop` passes them on, the runner stores them."""
 
 from dataclasses import dataclass
 
 from agents.llm.base import CallDelta, FailureKind, TextDelta, ThinkingDelta, Usage
-from agents.llm.messages import AssistantMessage, ToolCallAsked
-from tools_app.core.definition import ToolEnded, ToolStarted, ToolUpdated
+from agents.llm.messages import AssistantMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +36,4 @@ class Replied:
     finish_reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
-    """Nothing is in flight and a call waits for people or children: the conversation goes on in another run of the loop."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class HandedOver:
-    """What is left of the last answer is for whoever asked to carry out: the results come with their next message."""
-
-    calls: tuple[ToolCallAsked, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnsUsedUp:
-    limit: int
-
-
 AskEvent = MessageStarted | TextDelta | ThinkingDelta | CallDelta | AttemptReset | Replied
-UseEvent = ToolStarted | ToolUpdated | ToolEnded | Parked
-LoopEvent = AskEvent | UseEvent | HandedOver | TurnsUsedUp

@@ -9,8 +9,8 @@ from clawsite.accounts.models import User
 from clawsite.infra import bus, db
 from clawsite.infra.bus import Message
 from sessions_app.events.announce import is_last
+from sessions_app.runs.types import RunState
 from sessions_app.sessions import selectors
-from sessions_app.sessions.selectors import RunState
 
 
 async def end_of_run(user: User, run_id: str, run_pk: int, *, seconds: float, abort: asyncio.Event) -> RunState:

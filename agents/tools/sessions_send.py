@@ -12,7 +12,7 @@ from clawsite.infra import db
 from clawsite.infra.observability import tracing
 from sessions_app.models import Run, Session
 from sessions_app.runs.lifecycle import Accepted
-from sessions_app.sessions.selectors import RunState
+from sessions_app.runs.types import RunState
 from tools_app.core.definition import Call, Execute, ToolArgs, ToolEnv, ToolFailed, ToolResult, tool
 from tools_app.core.results import json_result
 

@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL write differently, so that the state layer has one text for both."""
+"""Helpers for SQL written by hand: what SQLite and PostgreSQL spell differently."""
 
 import datetime as dt
 import uuid
@@ -7,14 +7,6 @@ from typing import Any
 
 import orjson
 from django.db import connection
-
-RUN = "sessions_app_run"
-SESSION = "sessions_app_session"
-EVENT = "sessions_app_event"
-ENTRY = "sessions_app_transcriptentry"
-LANE = "sessions_app_lane"
-FREEZE = "sessions_app_freeze"
-SYSTEM_EVENT = "sessions_app_systemevent"
 
 # The lease is measured by the database's clock, so that no two hosts' clocks are compared.
 _NOW = {
@@ -52,18 +44,6 @@ def db_now() -> float:
 def for_update() -> str:
     """SQLite needs none: the transaction itself (BEGIN IMMEDIATE) is the lock."""
     return " FOR UPDATE" if connection.vendor == "postgresql" else ""
-
-
-def lock_sessions(ids: Sequence[Any]) -> None:
-    """Take several session rows in key order, so that two processes cannot deadlock."""
-    if connection.vendor == "postgresql":
-        rows(f"SELECT id FROM {SESSION} WHERE id IN ({marks(ids)}) ORDER BY id FOR UPDATE", ids)
-
-
-def lock_runs(ids: Sequence[Any]) -> None:
-    """Take several run rows in the order of their sessions, as everybody does who locks the sessions first."""
-    if connection.vendor == "postgresql":
-        rows(f"SELECT id FROM {RUN} WHERE id IN ({marks(ids)}) ORDER BY session_id, id FOR UPDATE", ids)
 
 
 def lock_number(number: int, *, shared: bool = False) -> None:

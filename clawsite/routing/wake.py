@@ -12,6 +12,7 @@ from django.db import transaction
 from clawsite.accounts.models import User
 from clawsite.infra import sql
 from clawsite.routing.inbound import open_session
+from sessions_app import tables
 from sessions_app.keys import main_key
 from sessions_app.models import Session, SystemEvent
 from sessions_app.origin import HOOK
@@ -71,7 +72,7 @@ def wake(
 @transaction.atomic
 def tell_now(session_id: UUID, hook: str) -> None:
     """Start the run that is told what a webhook has left in a session, unless one waits to start, or its owner cannot have any."""
-    sql.lock_sessions([sql.uuid_value(session_id)])
+    tables.lock_sessions([sql.uuid_value(session_id)])
     session = Session.objects.select_related("owner").filter(pk=session_id, deleted_at__isnull=True).first()
     waits = SystemEvent.objects.filter(session_id=session_id, hook=hook).exists()
     if session and waits and session.owner.is_active and not system_events.will_be_told(session, hook):

@@ -13,7 +13,6 @@ from django.db import transaction
 from clawsite.infra import bus
 from sessions_app.events.journal import Told
 from sessions_app.models import Session
-from sessions_app.runs.claim_sql import Claimed
 
 LARGEST_ON_THE_BUS = 64 * 1024  # larger ones travel as (run, seq) and are read from the rows
 
@@ -40,18 +39,6 @@ def announce(
         "events": [_light(event) for event in events_out(told, run_pk, run_id)],
     }
     transaction.on_commit(lambda: bus.publish(message))
-
-
-def announce_run(claimed: Claimed, told: Told) -> None:
-    """The same for a run that a worker holds."""
-    announce(
-        session_id=claimed.session_id,
-        session_key=claimed.session_key,
-        owner_id=claimed.session_owner_id,
-        told=told,
-        run_pk=claimed.pk,
-        run_id=claimed.run_id,
-    )
 
 
 def events_out(told: Told, run_pk: int | None, run_id: str | None) -> list[EventOut]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clawsite.infra import clock, sql
-from clawsite.infra.sql import ENTRY, EVENT, SESSION
 from sessions_app.search_index import index_entries
+from sessions_app.tables import ENTRY, EVENT, SESSION
 
 
 def new_message_id() -> str:

@@ -14,9 +14,10 @@ from django.db.models import Min
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import NotFound
+from sessions_app import tables
 from sessions_app.models import Event, Run, Session, ToolCall
 from sessions_app.reports.redaction import without_words
-from sessions_app.sessions.selectors import LARGEST_REPLY
+from sessions_app.transcript.history import LARGEST_REPLY
 from sessions_app.verdicts import verdict_of
 
 SHOWN_OF_PROMPT = 240  # characters, in a list
@@ -195,7 +196,7 @@ def events_are_kept(run: Run) -> bool:
 
 def _read(look: Look, after: int, limit: int) -> Iterator[tuple[dict[str, Any], int]]:
     rows = sql.rows(
-        f"SELECT seq, cursor, stream, ts, data FROM {sql.EVENT} WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s",
+        f"SELECT seq, cursor, stream, ts, data FROM {tables.EVENT} WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s",
         [look.run.pk, after, limit],
     )
     for seq, cursor, stream, ts, text in rows:

@@ -13,10 +13,10 @@ from django.db.models.functions import TruncDate
 from typing_extensions import TypedDict
 
 from clawsite.infra import clock, sql
+from sessions_app import tables
 from sessions_app.models import Run, Session, ToolCall, TranscriptEntry
 from sessions_app.reports.operations import Used
-from sessions_app.sessions.selectors import LARGEST_REPLY
-from sessions_app.transcript.history import SHOWN
+from sessions_app.transcript.history import LARGEST_REPLY, SHOWN
 from sessions_app.transcript.rewinds import visible
 
 CHARACTERS = 2_000  # of each message
@@ -39,7 +39,7 @@ def usage_log(session: Session, limit: int) -> list[LogEntry]:
         f"""
         SELECT e.created_at, e.kind, e.role, substr(e.text, 1, {CHARACTERS}),
           CASE WHEN e.kind = 'message' THEN e.content ELSE '[]' END, e.meta
-        FROM {sql.ENTRY} e WHERE e.session_id = %s AND e.generation = %s AND e.kind IN {SHOWN} AND {visible("e")}
+        FROM {tables.ENTRY} e WHERE e.session_id = %s AND e.generation = %s AND e.kind IN {SHOWN} AND {visible("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
         [sql.uuid_value(session.pk), session.generation, limit],

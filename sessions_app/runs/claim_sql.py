@@ -9,10 +9,12 @@ from typing import Any
 import orjson
 
 from clawsite.infra import clock, sql
-from clawsite.infra.sql import FREEZE, LANE, RUN, SESSION, SYSTEM_EVENT
+from sessions_app import tables
 from sessions_app.events.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events, new_message_id
 from sessions_app.origin import HOOK, reader_of
 from sessions_app.runs import client_tools, system_events
+from sessions_app.runs.types import Claimed
+from sessions_app.tables import FREEZE, LANE, RUN, SESSION, SYSTEM_EVENT
 from sessions_app.transcript.prompt_content import COMPACT, prompt_content
 
 UNFINISHED = "('accepted', 'running', 'waiting')"  # letter for letter the condition of the partial index
@@ -27,36 +29,6 @@ NOT EXISTS (
   )
 )
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A run as its worker holds it; `lease` is the fence that every write names."""
-
-    pk: int
-    run_id: str
-    session_id: uuid.UUID
-    session_key: str
-    owner_id: int
-    session_owner_id: int
-    agent: str
-    generation: int
-    lane: str
-    lease: int
-    seq: int
-    steps: int
-    prompt: str
-    options: dict[str, Any]
-    session_model: str
-    thinking_level: str
-    timeout_seconds: float | None
-    running_seconds: float
-    rescues: int
-    accepted_at: dt.datetime
-    started_ms: int
-    first: bool
-    abort_reason: str
-    channel: str
 
 
 def claim(*, worker: str, lane: str, most: int, lease_seconds: float) -> list[tuple[Claimed, Told]]:
@@ -115,7 +87,7 @@ class _Taking:
 def _take(picked: list[tuple[Any, ...]], taking: _Taking, worker: str, lease_seconds: float) -> list[tuple[Claimed, Told]]:
     if not picked:
         return []
-    sql.lock_sessions([session_id for _, session_id in picked])
+    tables.lock_sessions([session_id for _, session_id in picked])
     now = clock.now()
     run_pks = [pk for pk, _ in picked]
     rows = sql.rows(
@@ -243,7 +215,7 @@ def _prompt_entry(claimed: Claimed, happened: str) -> NewEntry:
 
 def renew(held: Sequence[tuple[int, int]], *, lease_seconds: float) -> dict[int, str | None]:
     """Prolong the leases still held; -> run pk: None, or the reason of a wished abort. Missing ones are lost."""
-    sql.lock_runs([pk for pk, _ in held])
+    tables.lock_runs([pk for pk, _ in held])
     rows = sql.rows(
         f"""
         WITH v(id, lease) AS (VALUES {", ".join(["(%s, %s)"] * len(held))})

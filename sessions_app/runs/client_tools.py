@@ -11,6 +11,7 @@ import orjson
 
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import Conflict, InvalidRequest
+from sessions_app import tables
 from sessions_app.events.journal import NewEntry, new_message_id
 from sessions_app.models import Run, Session, ToolCall
 from sessions_app.transcript.rewinds import visible
@@ -68,7 +69,7 @@ def _open_calls(session: Session) -> dict[str, str]:
     """Call id -> name of the tool, of the calls in the last answer that have no result. None if a user has spoken since."""
     newest = sql.rows(
         f"""
-        SELECT e.role, e.content, e.meta FROM {sql.ENTRY} e JOIN {sql.SESSION} s ON s.id = e.session_id
+        SELECT e.role, e.content, e.meta FROM {tables.ENTRY} e JOIN {tables.SESSION} s ON s.id = e.session_id
         WHERE e.session_id = %s AND e.generation = s.generation AND e.kind IN ('message', 'tool_result') AND {visible("e")}
         ORDER BY e.position DESC LIMIT %s
         """,

@@ -12,7 +12,7 @@ from clawsite.infra.errors import Forbidden
 from sessions_app.models import Run, Session, TranscriptEntry
 from sessions_app.runs import lifecycle
 from sessions_app.runs.lifecycle import Accepted
-from sessions_app.sessions.selectors import RunState
+from sessions_app.runs.types import RunState
 from sessions_app.transcript.prompt_content import COMPACT
 
 COMPACTED, NOTHING = "compacted", "nothing_to_compact"  # how such a run ends

@@ -14,9 +14,10 @@ from typing import Any
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import NotFound
 from clawsite.infra.fulltext.tokenizer import title_words
-from clawsite.infra.sql import RUN, SESSION
+from sessions_app import tables
 from sessions_app.events.journal import NewEntry, NewEvent, Placed, Told, insert_entries, insert_events
 from sessions_app.models import Run
+from sessions_app.tables import RUN, SESSION
 from sessions_app.transcript.prompt_content import COMPACT, attached
 
 
@@ -164,7 +165,7 @@ class Append:
 def append(batch: Sequence[Append]) -> dict[int, Told]:
     """Append events to many runs at once; a run whose fence fails is left out, the others are written."""
     batch = sorted(batch, key=lambda item: item.session_id)
-    sql.lock_sessions([sql.uuid_value(item.session_id) for item in batch])
+    tables.lock_sessions([sql.uuid_value(item.session_id) for item in batch])
     held = dict(
         sql.rows(
             f"""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app.models import Run, ToolCall
-from sessions_app.sessions.selectors import RunState
+from sessions_app.runs.types import RunState
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, QueueFull
 from clawsite.infra.observability import metrics
+from sessions_app import tables
 from sessions_app.events import announce as events
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run, Session, SessionMember
@@ -72,9 +73,9 @@ def accept_run(
     if user.key_limits:  # stays with the run, whoever rescues or resumes it
         options = {**options, KEY_LIMITS: user.key_limits}
     if session.owner_id != user.pk:
-        sql.lock_sessions([sql.uuid_value(session.id)])  # who takes the share back stops this run, or has done so already
+        tables.lock_sessions([sql.uuid_value(session.id)])  # who takes the share back stops this run, or has done so already
     may_write(user, session)
-    queued = sql.row(f"SELECT count(*) FROM {sql.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
+    queued = sql.row(f"SELECT count(*) FROM {tables.RUN} WHERE status = 'accepted' AND owner_id = %s", [user.pk])[0]
     if queued >= settings.MAX_QUEUED_PER_USER:
         raise QueueFull(
             f"{queued} of your runs are still waiting to start; wait for some to end or stop them",
@@ -82,12 +83,12 @@ def accept_run(
             retry_after_ms=1000,
         )
     if replaces := options.get("replaces"):
-        sql.lock_sessions([sql.uuid_value(session.id)])
+        tables.lock_sessions([sql.uuid_value(session.id)])
         if first := _accepted_before(user, run_id, digest):  # by another process, before the session was ours
             return first
         rewinds.rewind_before(user, session, replaces)
     if results_in(options):
-        sql.lock_sessions([sql.uuid_value(session.id)])
+        tables.lock_sessions([sql.uuid_value(session.id)])
         if first := _accepted_before(user, run_id, digest):
             return first
         options = client_tools.take_results(session, options)
@@ -124,7 +125,7 @@ def request_abort(*, user: User, session: Session, run_id: str | None = None, re
     With the reason WITHDRAWN only one's own whose turn has not come, and one that was stopped before it came is forgotten too.
     """
     may_write(user, session)
-    sql.lock_sessions([sql.uuid_value(session.id)])
+    tables.lock_sessions([sql.uuid_value(session.id)])
     runs = Run.objects.filter(session=session, status__in=Run.UNFINISHED).order_by("id")
     if run_id is not None:
         runs = runs.filter(run_id=run_id)
@@ -144,7 +145,7 @@ def abort_runs_of(person: User, session: Session, *, reason: str) -> None:
 def _abort(run: Run, session: Session, reason: str) -> AbortAsked:
     if run.status == Run.Status.RUNNING:
         sql.execute(
-            f"UPDATE {sql.RUN} SET abort_requested_at = {sql.now()}, abort_reason = %s WHERE id = %s AND status = 'running'",
+            f"UPDATE {tables.RUN} SET abort_requested_at = {sql.now()}, abort_reason = %s WHERE id = %s AND status = 'running'",
             [reason, run.pk],
         )
         events.wake(run.pk, "abort")
@@ -197,7 +198,7 @@ def may_write(user: User, session: Session) -> None:
 def make_ready(run_pks: Sequence[int]) -> int:
     """Let parked runs go on: what they waited for is decided."""
     changed = sql.rows(
-        f"UPDATE {sql.RUN} SET ready_at = {sql.now()} WHERE id IN ({sql.marks(run_pks)}) AND status = 'waiting' RETURNING id",
+        f"UPDATE {tables.RUN} SET ready_at = {sql.now()} WHERE id IN ({sql.marks(run_pks)}) AND status = 'waiting' RETURNING id",
         run_pks,
     )
     for (pk,) in changed:
@@ -207,8 +208,8 @@ def make_ready(run_pks: Sequence[int]) -> int:
 
 def _accepted_before(user: User, run_id: str, digest: str) -> Accepted | None:
     found = sql.rows(
-        f"SELECT r.id, r.session_id, s.owner_id, s.key, r.status, r.accepted_at, r.request_hash FROM {sql.RUN} r "
-        f"JOIN {sql.SESSION} s ON s.id = r.session_id WHERE r.owner_id = %s AND r.run_id = %s",
+        f"SELECT r.id, r.session_id, s.owner_id, s.key, r.status, r.accepted_at, r.request_hash FROM {tables.RUN} r "
+        f"JOIN {tables.SESSION} s ON s.id = r.session_id WHERE r.owner_id = %s AND r.run_id = %s",
         [user.pk, run_id],
     )
     if not found:

@@ -10,13 +10,15 @@ from django.db import transaction
 
 from clawsite.infra import sql
 from clawsite.infra.observability import metrics
+from sessions_app import tables
 from sessions_app.events import announce
 from sessions_app.events.journal import NewEvent
 from sessions_app.models import Run, Worker
 from sessions_app.origin import reader_of
 from sessions_app.runs import claim_sql, freezes, hot_sql, lifecycle, tool_calls
-from sessions_app.runs.claim_sql import Claimed
+from sessions_app.runs.announce import announce_run
 from sessions_app.runs.hot_sql import Append, LeaseLost, Step
+from sessions_app.runs.types import Claimed
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ def claim(worker: str, most: int, *, lanes: Sequence[str] = (), after: str = "")
     lane, *others = lanes or _lanes_with_work(after) or [""]
     taken = claim_sql.claim(worker=worker, lane=lane, most=most, lease_seconds=settings.LEASE_SECONDS) if lane else []
     for claimed, told in taken:
-        announce.announce_run(claimed, told)
+        announce_run(claimed, told)
     return Turn([claimed for claimed, _ in taken], lane, others)
 
 
@@ -53,7 +55,7 @@ def rescue(worker: str, most: int) -> list[Claimed]:
     """
     helped = []
     for claimed, told in claim_sql.rescue(worker=worker, most=most, lease_seconds=settings.LEASE_SECONDS):
-        announce.announce_run(claimed, told)
+        announce_run(claimed, told)
         transaction.on_commit(metrics.runs_rescued.inc)
         log.warning("run %d is taken over from a lost worker (attempt %d)", claimed.pk, claimed.rescues + 1)
         tool_calls.interrupt_started(claimed)
@@ -83,7 +85,7 @@ def append(batch: Sequence[tuple[Claimed, Sequence[NewEvent]]]) -> set[int]:
     told = hot_sql.append([Append(claimed.pk, claimed.session_id, claimed.lease, list(new)) for claimed, new in batch])
     for claimed, _ in batch:
         if claimed.pk in told:
-            announce.announce_run(claimed, told[claimed.pk])
+            announce_run(claimed, told[claimed.pk])
     return set(told)
 
 
@@ -92,7 +94,7 @@ def step(claimed: Claimed, *, to: Run.Status | None = None, **what: Any) -> None
     if what.get("entries") and (origin := reader_of(claimed.options, claimed.session_key)):
         what["entries"] = [replace(entry, meta={**entry.meta, **origin}) for entry in what["entries"]]
     write = Step(claimed.pk, claimed.session_id, claimed.lease, generation=claimed.generation, to=to, **what)
-    announce.announce_run(claimed, hot_sql.commit_step(write))
+    announce_run(claimed, hot_sql.commit_step(write))
     if to:
         announce.wake(claimed.pk, "ended" if to in Run.ENDED else "parked")
     if to in Run.ENDED:
@@ -128,7 +130,7 @@ def give_back(held: Sequence[Claimed]) -> None:
     for claimed in sorted(held, key=lambda claimed: claimed.session_id):
         sql.execute(
             f"""
-            UPDATE {sql.RUN} SET lease_until = 0, running_seconds = running_seconds + ({sql.now()} - claimed_at)
+            UPDATE {tables.RUN} SET lease_until = 0, running_seconds = running_seconds + ({sql.now()} - claimed_at)
             WHERE id = %s AND lease_token = %s AND status = 'running' AND lease_until > 0
             """,
             [claimed.pk, claimed.lease],
@@ -139,7 +141,7 @@ def give_back(held: Sequence[Claimed]) -> None:
 def expire_leases_of(worker: str) -> int:
     """A worker of this host is provably gone: do not wait for its leases to run out."""
     changed = sql.rows(
-        f"UPDATE {sql.RUN} SET lease_until = {sql.now()} - 0.001 "
+        f"UPDATE {tables.RUN} SET lease_until = {sql.now()} - 0.001 "
         f"WHERE worker = %s AND status = 'running' AND lease_until > {sql.now()} RETURNING id",
         [worker],
     )
@@ -157,10 +159,10 @@ def _lanes_with_work(after: str) -> list[str]:
     """Lanes with a run to take, beginning after the one served last: a busy lane must not keep another from its turn."""
     waiting = sql.rows(
         f"""
-        SELECT name FROM {sql.LANE} WHERE name IN (
-          SELECT lane FROM {sql.RUN} WHERE status = 'accepted'
+        SELECT name FROM {tables.LANE} WHERE name IN (
+          SELECT lane FROM {tables.RUN} WHERE status = 'accepted'
           UNION
-          SELECT lane FROM {sql.RUN} WHERE status IN {claim_sql.UNFINISHED} AND status = 'waiting' AND ready_at IS NOT NULL
+          SELECT lane FROM {tables.RUN} WHERE status IN {claim_sql.UNFINISHED} AND status = 'waiting' AND ready_at IS NOT NULL
         )
         """
     )

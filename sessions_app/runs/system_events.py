@@ -19,6 +19,7 @@ from django.db.models.functions import Left
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import InvalidRequest, NotFound
+from sessions_app import tables
 from sessions_app.models import Run, Session, SystemEvent
 from sessions_app.origin import HOOK
 from sessions_app.runs import client_tools
@@ -37,7 +38,7 @@ def enqueue(session_id: UUID, text: str, *, source: str, hook: str = "") -> Outc
     """Let the next run of the session know, or the next one for this webhook. The same words twice in a row are one event."""
     if not text.strip() or len(text) > LONGEST:
         raise InvalidRequest(f"what has happened is told in 1 to {LONGEST} characters")
-    sql.lock_sessions([sql.uuid_value(session_id)])  # before any run is claimed or accepted there, as everywhere
+    tables.lock_sessions([sql.uuid_value(session_id)])  # before any run is claimed or accepted there, as everywhere
     if not Session.objects.filter(pk=session_id, deleted_at__isnull=True).exists():
         raise NotFound("the session was deleted meanwhile")
     waiting = SystemEvent.objects.filter(session_id=session_id, hook=hook).order_by("pk")

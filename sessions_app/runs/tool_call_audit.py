@@ -11,7 +11,7 @@ from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.audit.actor import Actor
 from sessions_app.models import ToolCall
-from sessions_app.runs.claim_sql import Claimed
+from sessions_app.runs.types import Claimed
 from sessions_app.verdicts import allowing
 
 VERDICTS = {ToolCall.Status.ALLOWED: "call.allowed", ToolCall.Status.REFUSED: "call.refused"}

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clawsite.infra import clock
-from sessions_app.events import announce
 from sessions_app.events.journal import NewEntry, NewEvent, new_message_id
 from sessions_app.models import ToolCall
 from sessions_app.runs import hot_sql, tool_call_audit
-from sessions_app.runs.claim_sql import Claimed
+from sessions_app.runs.announce import announce_run
 from sessions_app.runs.hot_sql import LeaseLost, Step
+from sessions_app.runs.types import Claimed
 from sessions_app.transcript.prompt_content import attachment_ids
 from sessions_app.verdicts import ADMISSION, allowing
 
@@ -174,4 +174,4 @@ def _result_entry(call_id: str, name: str, result: dict[str, Any], text: str, is
 
 def _write(claimed: Claimed, new: Sequence[NewEvent], entries: Sequence[NewEntry] = ()) -> None:
     step = Step(claimed.pk, claimed.session_id, claimed.lease, events=new, entries=entries, generation=claimed.generation)
-    announce.announce_run(claimed, hot_sql.commit_step(step))
+    announce_run(claimed, hot_sql.commit_step(step))

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
+from sessions_app import tables
 from sessions_app.events import announce
 from sessions_app.models import Run, Session, SessionMark, SessionMember
 from sessions_app.models.session import SessionQuerySet
@@ -131,7 +132,7 @@ def _unfinished(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str | None]]:
     """The run that has the turn, or else the one that is queued."""
     found: dict[UUID, tuple[str, str | None]] = {}
     rows = sql.rows(
-        f"SELECT session_id, status, reason FROM {sql.RUN} "
+        f"SELECT session_id, status, reason FROM {tables.RUN} "
         f"WHERE status IN ('accepted', 'running', 'waiting') AND session_id IN ({sql.marks(ids)}) ORDER BY session_id, id",
         [sql.uuid_value(pk) for pk in ids],
     )
@@ -161,7 +162,7 @@ def _unread(user: User, sessions: Sequence[Session], noted: dict[UUID, _Noted]) 
         f"""
         WITH v(id, generation, position) AS (VALUES {asked})
         SELECT v.id FROM v WHERE EXISTS (
-          SELECT 1 FROM {sql.ENTRY} e WHERE e.session_id = v.id AND e.position > v.position AND e.generation = v.generation
+          SELECT 1 FROM {tables.ENTRY} e WHERE e.session_id = v.id AND e.position > v.position AND e.generation = v.generation
           AND e.kind = 'message' AND e.role = 'assistant' AND {visible("e")}
         )
         """,

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 from clawsite.accounts.models import User
 from clawsite.infra import sql
 from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
+from sessions_app import tables
 from sessions_app.events import announce
 from sessions_app.models import Session, SessionMember
 from sessions_app.models.session import SessionQuerySet
@@ -47,7 +48,7 @@ def share(user: User, session: Session, username: str, role: str | None) -> None
     if session.owner_id != user.pk and not leaves:
         raise Forbidden("only its owner shares a conversation; ask them")
     person = User.objects.filter(username=username, is_active=True, is_service=False).first()
-    sql.lock_sessions([sql.uuid_value(session.id)])  # a run they begin meanwhile is there to be stopped, or is refused
+    tables.lock_sessions([sql.uuid_value(session.id)])  # a run they begin meanwhile is there to be stopped, or is refused
     known = SessionMember.objects.filter(session=session, user__username=username)
     if role != SessionMember.Role.WRITER:
         for member in known.select_related("user"):
@@ -64,10 +65,3 @@ def share(user: User, session: Session, username: str, role: str | None) -> None
         raise InvalidRequest(f"a conversation is shared with at most {MOST} people")
     SessionMember.objects.update_or_create(session=session, user=person, defaults={"role": role})
     announce.session_changed(session, "members")
-
-
-def names_in(session: Session, user_pks: set[int]) -> dict[int, str]:
-    """Who wrote what in a shared session; nobody needs telling in one that is not."""
-    if not user_pks or (not SessionMember.objects.filter(session=session).exists() and user_pks == {session.owner_id}):
-        return {}
-    return dict(User.objects.filter(pk__in=user_pks).values_list("pk", "username"))

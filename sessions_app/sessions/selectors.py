@@ -11,16 +11,16 @@ from django.db.models import Q
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import InvalidRequest, NotFound
+from sessions_app import tables
 from sessions_app.events.announce import EventOut
-from sessions_app.events.replay import RunView, replay
 from sessions_app.keys import OPENAI, parse_key, shared_id
 from sessions_app.models import Event, Run, Session, TranscriptEntry
 from sessions_app.models.session import SessionQuerySet
+from sessions_app.runs.types import RunState
 from sessions_app.sessions import marks, members
+from sessions_app.transcript.history import LARGEST_REPLY
 from sessions_app.transcript.rewinds import visible
 
-# One reply must fit into a socket's queue (1 MiB) with room for the events behind it.
-LARGEST_REPLY = 768 * 1024
 PREVIEW_CHARACTERS = 240
 
 
@@ -28,28 +28,6 @@ PREVIEW_CHARACTERS = 240
 class SessionPage:
     rows: list[dict[str, Any]]
     total: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunState:
-    pk: int
-    run_id: str
-    session_id: str
-    session_key: str
-    generation_id: str
-    status: str
-    reason: str
-    error: str
-    model: str
-    usage: dict[str, int]
-    accepted_ms: int
-    started_ms: int | None
-    ended_ms: int | None
-    text: str  # of the last stored answer
-
-    @property
-    def ended(self) -> bool:
-        return self.status in Run.ENDED
 
 
 def shown_to(user: User) -> SessionQuerySet:
@@ -171,10 +149,10 @@ def last_texts(sessions: list[Session]) -> dict[UUID, str]:
     found = sql.rows(
         f"""
         SELECT s.id, (
-          SELECT substr(e.text, 1, {PREVIEW_CHARACTERS}) FROM {sql.ENTRY} e
+          SELECT substr(e.text, 1, {PREVIEW_CHARACTERS}) FROM {tables.ENTRY} e
           WHERE e.session_id = s.id AND e.generation = s.generation AND e.kind = 'message' AND {visible("e")}
           ORDER BY e.position DESC LIMIT 1
-        ) FROM {sql.SESSION} s WHERE s.id IN ({sql.marks(sessions)})
+        ) FROM {tables.SESSION} s WHERE s.id IN ({sql.marks(sessions)})
         """,
         [sql.uuid_value(session.pk) for session in sessions],
     )
@@ -216,18 +194,13 @@ def preview(session: Session, *, limit: int, max_chars: int) -> list[dict[str, A
     """The last messages of a session, shortened."""
     newest = sql.rows(
         f"""
-        SELECT e.role, substr(e.text, 1, %s) FROM {sql.ENTRY} e
+        SELECT e.role, substr(e.text, 1, %s) FROM {tables.ENTRY} e
         WHERE e.session_id = %s AND e.generation = %s AND e.kind <> 'compaction' AND e.text <> '' AND {visible("e")}
         ORDER BY e.position DESC LIMIT %s
         """,
         [max_chars, sql.uuid_value(session.pk), session.generation, limit],
     )
     return [{"role": role, "text": start} for role, start in reversed(newest)]
-
-
-def live_view(run_pk: int) -> RunView:
-    """What a client that saw every event of the run has on its screen now."""
-    return replay(Event.objects.filter(run=run_pk).order_by("seq").values("seq", "stream", "data"))
 
 
 def events_after(
@@ -237,7 +210,7 @@ def events_after(
     rows = sql.rows(
         f"""
         SELECT e.cursor, e.run_id, r.run_id, e.seq, e.stream, e.ts, e.data
-        FROM {sql.EVENT} e LEFT JOIN {sql.RUN} r ON r.id = e.run_id
+        FROM {tables.EVENT} e LEFT JOIN {tables.RUN} r ON r.id = e.run_id
         WHERE e.session_id = %s AND e.cursor > %s ORDER BY e.cursor LIMIT %s
         """,
         [sql.uuid_value(session.pk), cursor, limit + 1],

@@ -11,6 +11,7 @@ from django.db.models import Q
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from sessions_app import tables
 from sessions_app.events import announce as events
 from sessions_app.events import journal
 from sessions_app.events.journal import NewEntry, NewEvent, new_message_id
@@ -50,7 +51,7 @@ def session_of_id(visible: SessionQuerySet, session_id: str) -> Session | None:
 
 def own_session_id(owner_pk: int, key: str) -> uuid.UUID | None:
     """By SQL, since every message begins here: 0.2 ms instead of 1.3 for a model instance."""
-    found = sql.rows(f"SELECT id FROM {sql.SESSION} WHERE owner_id = %s AND key = %s AND deleted_at IS NULL", [owner_pk, key])
+    found = sql.rows(f"SELECT id FROM {tables.SESSION} WHERE owner_id = %s AND key = %s AND deleted_at IS NULL", [owner_pk, key])
     return sql.as_uuid(found[0][0]) if found else None
 
 

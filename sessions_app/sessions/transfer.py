@@ -15,6 +15,7 @@ from django.db import transaction
 from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
 from clawsite.infra.errors import Conflict
+from sessions_app import tables
 from sessions_app.events import announce as events
 from sessions_app.events import journal
 from sessions_app.events.journal import NewEntry, NewEvent, Placed
@@ -56,7 +57,7 @@ def _stored(session: Session, *, oldest_generation: int) -> Iterator[Entry]:
         rows = sql.rows(
             f"""
             SELECT e.position, e.kind, e.message_id, e.created_at, e.role, e.content, e.text, e.meta, e.generation, r.run_id
-            FROM {sql.ENTRY} e LEFT JOIN {sql.RUN} r ON r.id = e.run_id
+            FROM {tables.ENTRY} e LEFT JOIN {tables.RUN} r ON r.id = e.run_id
             WHERE e.session_id = %s AND e.position > %s AND e.position <= %s AND e.generation BETWEEN %s AND %s
             ORDER BY e.position LIMIT %s
             """,

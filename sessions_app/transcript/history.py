@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from clawsite.infra import clock, sql
-from sessions_app.models import Run, Session, TranscriptEntry
-from sessions_app.sessions.members import names_in
-from sessions_app.sessions.selectors import LARGEST_REPLY, live_view
-from sessions_app.transcript.message_details import Row, messages_of, never_begun, read_facts
+from sessions_app import tables
+from sessions_app.events.replay import RunView, replay
+from sessions_app.models import Event, Run, Session, TranscriptEntry
+from sessions_app.transcript.message_details import Row, messages_of, names_in, never_begun, read_facts
 from sessions_app.transcript.prompt_content import COMPACT, attached
 from sessions_app.transcript.rewinds import place_of, visible
+
+# One reply must fit into a socket's queue (1 MiB) with room for the events behind it.
+LARGEST_REPLY = 768 * 1024
 
 # Prompts that wait are shown beside the history and share the room that a reply of 768 KiB leaves of a frame.
 QUEUED_CHARACTERS, MOST_QUEUED = 50_000, 100
@@ -89,7 +92,7 @@ def read_entries(
         f"""
         SELECT e.position, e.kind, e.role, e.content, e.created_at, e.message_id, e.meta, e.text, e.run_id, r.run_id,
           CASE WHEN e.step = r.steps - 1 THEN r.status ELSE '' END, r.reason, r.error, r.started_at, r.ended_at, r.owner_id
-        FROM {sql.ENTRY} e LEFT JOIN {sql.RUN} r ON r.id = e.run_id
+        FROM {tables.ENTRY} e LEFT JOIN {tables.RUN} r ON r.id = e.run_id
         WHERE e.session_id = %s AND e.generation = %s AND e.kind IN {kinds} AND {place} AND {visible("e")}
         ORDER BY e.position {order} LIMIT %s
         """,
@@ -183,3 +186,8 @@ def said_since(session: Session, end: End, epoch: str, room: int) -> HistoryPage
     # Looked for after the messages were read: a step back that comes between the two costs one more reading.
     steps_back = TranscriptEntry.objects.filter(session=session, kind=TranscriptEntry.Kind.REWIND, position__gt=end.position)
     return None if steps_back.exists() else page
+
+
+def live_view(run_pk: int) -> RunView:
+    """What a client that saw every event of the run has on its screen now."""
+    return replay(Event.objects.filter(run=run_pk).order_by("seq").values("seq", "stream", "data"))

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clawsite.accounts.models import User
 from clawsite.infra import clock, sql
-from sessions_app.models import Run, Session, ToolCall
-from sessions_app.sessions.members import names_in
+from sessions_app import tables
+from sessions_app.models import Run, Session, SessionMember, ToolCall
 from sessions_app.transcript.messages import to_wire
 from sessions_app.verdicts import verdict_of
 
@@ -113,16 +114,16 @@ def never_begun(session: Session, first: int, last: int) -> list[dict[str, Any]]
           SELECT r.id, r.run_id, r.status, r.reason, r.error, r.ended_at, substr(r.prompt, 1, {PROMPT_CHARACTERS}), r.accepted_at,
             r.owner_id,
             coalesce((
-              SELECT max(e.position) FROM {sql.ENTRY} e WHERE e.run_id = (
-                SELECT q.id FROM {sql.RUN} q WHERE q.session_id = r.session_id AND q.id < r.id AND q.steps > 0
+              SELECT max(e.position) FROM {tables.ENTRY} e WHERE e.run_id = (
+                SELECT q.id FROM {tables.RUN} q WHERE q.session_id = r.session_id AND q.id < r.id AND q.steps > 0
                 ORDER BY q.id DESC LIMIT 1
               )
             ), 0) AS place
-          FROM {sql.RUN} r WHERE r.session_id = %s AND r.generation = %s AND r.steps = 0 AND r.status IN ('aborted', 'error')
+          FROM {tables.RUN} r WHERE r.session_id = %s AND r.generation = %s AND r.steps = 0 AND r.status IN ('aborted', 'error')
           AND r.reason <> '{Run.WITHDRAWN}'
         ) AS unbegun
         WHERE place BETWEEN %s AND %s AND NOT EXISTS (
-          SELECT 1 FROM {sql.ENTRY} w WHERE w.session_id = %s AND w.generation = %s AND w.kind = 'rewind'
+          SELECT 1 FROM {tables.ENTRY} w WHERE w.session_id = %s AND w.generation = %s AND w.kind = 'rewind'
           AND w.position > place AND w.keep_through < place AND w.created_at > unbegun.accepted_at
         ) ORDER BY id DESC LIMIT {MOST_UNBEGUN}
         """,
@@ -162,3 +163,10 @@ def _notice(row: Row, name: str, message_id: str, text: str, facts: dict[str, An
 
 def _milliseconds(start: dt.datetime, end: dt.datetime) -> int:
     return max(0, int((end - start).total_seconds() * 1000))
+
+
+def names_in(session: Session, user_pks: set[int]) -> dict[int, str]:
+    """Who wrote what in a shared session; nobody needs telling in one that is not."""
+    if not user_pks or (not SessionMember.objects.filter(session=session).exists() and user_pks == {session.owner_id}):
+        return {}
+    return dict(User.objects.filter(pk__in=user_pks).values_list("pk", "username"))

@@ -9,6 +9,7 @@ from uuid import UUID
 import orjson
 
 from clawsite.infra import clock, sql
+from sessions_app import tables
 from sessions_app.models import Session
 from sessions_app.origin import HOOK, NOBODY, PROGRAM, origin_in
 from sessions_app.transcript.rewinds import visible
@@ -70,7 +71,7 @@ def model_history(session_id: UUID, generation: int, run_pk: int = 0, reader: Ma
     meta = f"CASE WHEN role = 'toolResult' OR kind = 'compaction' OR {OF_OTHERS} THEN meta END"
     columns = f"position, run_id, CASE WHEN kind = 'compaction' THEN '{SUMMARY}' ELSE role END, text, {content}, {meta}, message_id"
     seen = "(kind IN ('message', 'tool_result', 'compaction') OR (kind = 'session' AND role = 'notice'))"
-    wanted = f"SELECT {columns} FROM {sql.ENTRY} e WHERE generation = %s AND {seen}"
+    wanted = f"SELECT {columns} FROM {tables.ENTRY} e WHERE generation = %s AND {seen}"
     own = sql.rows(f"{wanted} AND run_id = %s ORDER BY position", [generation, run_pk])
     others = f"session_id = %s AND (run_id IS NULL OR run_id <> %s) AND {visible('e')}"
     before = sql.rows(
@@ -134,7 +135,7 @@ def last_said(session: Session, *, limit: int, characters: int, with_tools: bool
         f"""
         SELECT e.role, substr(e.text, 1, %s), length(e.text), e.created_at,
           CASE WHEN e.role = 'assistant' THEN e.content END, CASE WHEN e.role = 'toolResult' THEN e.meta END
-        FROM {sql.ENTRY} e
+        FROM {tables.ENTRY} e
         WHERE e.session_id = %s AND e.generation = %s AND e.kind IN ('message', 'tool_result') {wanted} AND {visible("e")}
         ORDER BY e.position DESC LIMIT %s
         """,

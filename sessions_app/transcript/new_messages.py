@@ -6,9 +6,8 @@ from typing import Any
 
 from clawsite.infra import clock, sql
 from sessions_app.models import Run, Session
-from sessions_app.sessions.members import names_in
 from sessions_app.transcript.history import END, SHOWN, read_entries
-from sessions_app.transcript.message_details import messages_of, read_facts
+from sessions_app.transcript.message_details import messages_of, names_in, read_facts
 
 
 @dataclass(frozen=True, slots=True)

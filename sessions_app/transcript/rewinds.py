@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from clawsite.accounts.models import User
 from clawsite.infra import sql
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from clawsite.infra.sql import ENTRY, RUN, SESSION
 from sessions_app.events import announce as events
 from sessions_app.events.journal import NewEntry, NewEvent, insert_session_event, new_message_id
 from sessions_app.models import Run, Session, TranscriptEntry
+from sessions_app.tables import ENTRY, RUN, SESSION
 
 SAID = "kind IN ('message', 'tool_result')"
 KEPT = "kind IN ('message', 'tool_result', 'compaction')"  # a summary before the message stays with what it sums up

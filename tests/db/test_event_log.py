@@ -168,7 +168,7 @@ async def test_what_is_kept_has_no_hole(user, session_of):
     await maintenance.forget_old_events()
     assert kept(session) == [2, 3, 4]
     assert _read(session, Place(1, None), 10)[1][0][0]["cursor"] == 2
-    assert selectors.live_view(first).status == "completed"  # without its first event
+    assert history.live_view(first).status == "completed"  # without its first event
     assert "no longer kept" in _read(session, Place(0, None), 10)[1]
 
 

@@ -13,7 +13,8 @@ from sessions_app.sessions import forks
 from sessions_app.transcript.history import history
 from sessions_app.transcript.messages import model_history
 from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of
-from tools_app.core.untrusted_text import enveloped, without_outside
+from tools_app.core.untrusted_markers import without_outside
+from tools_app.core.untrusted_text import enveloped
 
 LONG = "so many words " * 60  # 840 characters
 

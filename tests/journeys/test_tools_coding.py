@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agents import runner
+from agents import runner, tool_turns
 from agents.context.workspace import workspace_of
 from agents.models import Agent
-from agents.tool_calls import turns
 from clawsite.infra.errors import Unavailable
 from sessions_app.models import Attachment, TranscriptEntry
 from sessions_app.runs import lifecycle
@@ -314,7 +313,7 @@ async def test_a_call_that_never_runs_is_a_circle_as_well(workshop: Workshop, fi
 
 
 @pytest.mark.parametrize(
-    ("module", "step"), [(runner, "ask_model"), (turns, "steps_taken")], ids=["before the answer", "before the call"]
+    ("module", "step"), [(runner, "ask_model"), (tool_turns, "steps_taken")], ids=["before the answer", "before the call"]
 )
 async def test_a_run_that_another_worker_has_taken_over_is_judged_alike(workshop: Workshop, files, monkeypatch, module, step):
     really, times = getattr(module, step), itertools.count(1)

@@ -96,7 +96,7 @@ def test_it_starts_without_django_and_litellm():
     """Loading them would take ten times as long as the answer."""
     code = """
 import sys
-from clawsite.cli import exec as exec_command
+from clawsite.cli.commands import exec as exec_command
 import tools_app.exec.gate.verdict
 print([name for name in ("django", "litellm") if name in sys.modules])
 """

@@ -8,9 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.llm.base import FailureKind, ProviderError, TextDelta, Usage
-from agents.llm.events import AskEvent, LoopEvent, MessageStarted, Parked, Replied, TurnsUsedUp, UseEvent
+from agents.llm.events import AskEvent, MessageStarted, Replied
 from agents.llm.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.loop import LONGEST_CALL_ID, NO_RESULT, converse, unanswered, well_formed, with_unique_ids
+from agents.loop import (
+    LONGEST_CALL_ID,
+    NO_RESULT,
+    LoopEvent,
+    Parked,
+    TurnsUsedUp,
+    UseEvent,
+    converse,
+    unanswered,
+    well_formed,
+    with_unique_ids,
+)
 from tools_app.core.definition import CallRef, ToolEnded, ToolStarted, text_result
 
 HELLO = UserMessage("hello")

@@ -3,9 +3,9 @@
 from collections.abc import AsyncGenerator
 
 from agents.llm.base import Usage
-from agents.llm.events import HandedOver, MessageStarted, Replied
+from agents.llm.events import MessageStarted, Replied
 from agents.llm.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
-from agents.loop import NO_RESULT, converse, with_every_result
+from agents.loop import NO_RESULT, HandedOver, converse, with_every_result
 from tools_app.core.definition import CallRef, ToolEnded, text_result
 
 OURS, THEIRS = ToolCallAsked("o", "read"), ToolCallAsked("t", "weather")

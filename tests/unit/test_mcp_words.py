@@ -6,9 +6,10 @@ from tests.unit.test_outside_text import inside
 from tools_app.core.cleaning import Limits, tidy
 from tools_app.core.definition import BadArguments, ImageBlock, TextBlock
 from tools_app.sources.mcp.arguments import checked_by_schema
+from tools_app.sources.mcp.content import result_of
 from tools_app.sources.mcp.listing import MAX_DESCRIPTION, MAX_TOOLS, is_wanted, listing_of
 from tools_app.sources.mcp.names import is_server_name, plain, tool_name
-from tools_app.sources.mcp.results import answer_of, result_of
+from tools_app.sources.mcp.results import answer_of
 from tools_app.sources.mcp.schema import UnusableSchema, tidy_schema
 from tools_app.sources.mcp.secrets import Resolver
 

@@ -6,7 +6,8 @@ import pytest
 
 from tools_app.core import untrusted_text
 from tools_app.core.hidden_characters import has_hidden, visible
-from tools_app.core.untrusted_text import enveloped, without_outside
+from tools_app.core.untrusted_markers import without_outside
+from tools_app.core.untrusted_text import enveloped
 
 MARK = re.compile(r"<<<outside ([0-9a-f]{16})>>>\n(.*)\n<<<end of outside \1>>>", re.DOTALL)
 

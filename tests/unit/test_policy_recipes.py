@@ -105,11 +105,11 @@ def names(text: str) -> list[str]:
 
 def after(words: str) -> list[str]:
     """The names between these words and the next full stop or colon."""
-    return names(re.split(r"[.:](?:\s|$)", PAGE.split(words, 1)[1], maxsplit=1)[0])
+    return names(re.split(r"[.:](?:\s|$)", " ".join(PAGE.split()).split(words, 1)[1], maxsplit=1)[0])
 
 
 def test_the_layers_stand_on_the_page_in_their_order():
-    found = [name for step in table("How it is decided") for name in names(step)]
+    found = [name for step in table("How decisions are made") for name in names(step)]
     assert found == ["owner", *(layer.name for layer in LAYERS)]
 
 
@@ -121,13 +121,13 @@ def test_the_groups_on_the_page_are_those_of_the_code():
 
 
 def test_the_profiles_on_the_page_are_those_of_the_code():
-    told = {names(profile)[0]: names(meaning) for profile, meaning in table("Profiles and also allow").items()}
+    told = {names(profile)[0]: names(meaning) for profile, meaning in table("Tool profiles and also allow").items()}
     assert told == {profile: list(allow) for profile, allow in PROFILES.items()}
 
 
 def test_the_fixed_lists_on_the_page_are_those_of_the_code():
     assert after("**Subagents** never get") == list(SUBAGENT_DENY)
-    assert after("else the one for all, else this list:") == list(SANDBOX_ALLOW)
-    assert after("**Tools for the owner only**") == list(OWNER_ONLY)
-    assert after("Where nobody chose a profile it is") == [DEFAULT_PROFILE]
+    assert after("else the one for all agents, else this list:") == list(SANDBOX_ALLOW)
+    assert after("**Owner-only tools**") == list(OWNER_ONLY)
+    assert after("The default profile is") == [DEFAULT_PROFILE]
     assert all(f"`{alias}` means `{name}`" in PAGE for alias, name in ALIASES.items())

@@ -12,9 +12,10 @@ FILE = re.compile(r"`([\w/]+\.py)`")
 
 def rows() -> dict[str, tuple[str, str]]:
     """Lesson or promise -> its tests, its faults."""
-    table = PAGE.partition("### Which test shows it")[2].partition("\n## ")[0]
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if re.match(r"\| [LR]\d", line)]
-    return {name.split()[0]: (tests, faults) for name, tests, faults in cells}
+    section = PAGE.partition("### Tests and deliberate faults")[2].partition("\n## ")[0]
+    items = [" ".join(item.split()) for item in re.split(r"\n(?=- )", section)]
+    found = [re.fullmatch(r"- \*\*([LR]\d+)[^*]*\*\* Tests: (.+)\. Faults: (.+)\.", item) for item in items]
+    return {item[1]: (item[2], item[3]) for item in found if item}
 
 
 def functions_of(file: str) -> set[str]:

@@ -17,9 +17,10 @@ from clawsite.infra import clock, sql
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clawsite.infra.observability import metrics
+from sessions_app import tables
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
-from sessions_app.runs.claim_sql import Claimed
+from sessions_app.runs.types import Claimed
 from tools_app.approvals import grants
 from tools_app.approvals.announce import noted, tell, tell_session
 from tools_app.approvals.approvers import quorum_of, wanted_by, why_not
@@ -146,7 +147,7 @@ def resolve(
 def hold(approval: Approval) -> None:
     """Nobody else moves its session until the transaction ends; sessions are locked before everything else."""
     if approval.session_id:
-        sql.lock_sessions([sql.uuid_value(approval.session_id)])
+        tables.lock_sessions([sql.uuid_value(approval.session_id)])
 
 
 def _still_wanted(approval: Approval) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.runs import tool_calls
-from sessions_app.runs.claim_sql import Claimed
+from sessions_app.runs.types import Claimed
 from tools_app.approvals import allowed_by, approvers, grants
 from tools_app.approvals import requests as approval_requests
 from tools_app.approvals.grants import Standing

@@ -16,8 +16,8 @@ from clawsite.infra import clock, sql
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import Conflict, Forbidden
-from sessions_app.runs.claim_sql import Claimed
 from sessions_app.runs.lifecycle import SENT_BY
+from sessions_app.runs.types import Claimed
 from tools_app.exec.gate.types import Ask, Security
 from tools_app.models import ExecRule
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.llm.messages import AssistantMessage, Message, ToolCallAsked, ToolResultMessage
-from tools_app.core.untrusted_text import without_outside
+from tools_app.core.untrusted_markers import without_outside
 
 MOST_FAILURES, LONGEST_FAILURE = 8, 240
 MOST_FILES = 50  # the newest of each list

@@ -11,9 +11,10 @@ from itertools import accumulate
 
 from agents.context import token_count
 from agents.context.compaction import prompts
+from agents.llm import summary_prompt
 from agents.llm.base import FailureKind, ProviderError
 from agents.llm.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
-from tools_app.core.untrusted_text import without_outside
+from tools_app.core.untrusted_markers import without_outside
 
 Ask = Callable[[str], Awaitable[str]]  # a request in, a summary out; ProviderError when there is none
 
@@ -108,7 +109,7 @@ async def summarise(messages: Sequence[Message], *, before: str, wish: str, ask:
     work = _Work(ask, wish, room)
     pieces = [_Piece(prompts.as_text(unit), len(unit)) for unit in _units(messages)]
     if before:
-        pieces.insert(0, _Piece(f"{prompts.BEFORE}\n{before}", 0))
+        pieces.insert(0, _Piece(f"{summary_prompt.BEFORE}\n{before}", 0))
     chunks = _packed(pieces, room)
     tasks = [prompts.PART.format(number=n, count=len(chunks)) if len(chunks) > 1 else "" for n in range(1, len(chunks) + 1)]
     summaries = [await work.summary(chunk, task, SMALLER_TRIES) for chunk, task in zip(chunks, tasks, strict=True)]

@@ -13,7 +13,7 @@ from clawsite.api.http.pagination import CursorText, Limit, cursor_of, number, p
 from clawsite.api.http.permissions import MESSAGE, ApiRequest, needs
 from clawsite.api.rest.sessions import found
 from clawsite.gateway.auth.limited_tokens import Limited
-from clawsite.gateway.delivery.catch_up import Place, missed_by
+from clawsite.gateway.delivery.catch_up import Place, missed_events
 from clawsite.gateway.methods.agent import AttachmentParams
 from clawsite.gateway.methods.chat.history import ActiveRun, Queued
 from clawsite.gateway.protocol.approvals import add_approvals
@@ -176,7 +176,7 @@ async def list_events(
     user = request.auth.user
     session = await found(user, session_id)
     epoch, at = place_in(cursor, word, number) or (None, 0)
-    missed = await missed_by(user, "modern", session, Place(at, epoch), limit=limit)
+    missed = await missed_events(user, "modern", session, Place(at, epoch), limit=limit)
     if missed.get("resync_required"):
         return EventPage(items=[], next=None, more=False, resync_required=True, reason=missed["reason"])
     frames = cast("list[EventFrame]", missed["events"])

@@ -35,7 +35,7 @@ EXAMPLES = """examples:
   CLAWSITE_MODEL=openai/gpt-5 OPENAI_API_KEY=… claw serve
 
 Ctrl-C or SIGTERM drains: runs in progress are handed over and go on at the next start. A second one kills at once.
-All settings: docs/operating.md
+All settings: docs/deployment.md
 """
 
 

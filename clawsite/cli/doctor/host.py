@@ -223,7 +223,7 @@ def check_database(settings: ModuleType) -> Finding:
             transaction.set_rollback(True)
         mode = _journal_mode(connection)
     except DatabaseError as error:
-        return Finding("database", "fail", f"{name}: {error}".strip(), errors.explain(error) or "See docs/operating.md.")
+        return Finding("database", "fail", f"{name}: {error}".strip(), errors.explain(error) or "See docs/deployment.md.")
     if mode and mode != "wal":
         return Finding(
             "database",

@@ -3,14 +3,17 @@
 The bus brings a hint, the row says what is true now. Who missed a hint finds the question among the open ones.
 """
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
+from clawsite.accounts.models import User
 from clawsite.gateway.delivery.audience import Audience
+from clawsite.gateway.delivery.waits import Waits
 from clawsite.gateway.protocol.approval_snapshots import session_news
-from clawsite.gateway.protocol.approvals import asked_of
+from clawsite.gateway.protocol.approvals import ApprovalRecord, asked_of, found_record
 from clawsite.gateway.protocol.event_frames import Outgoing
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.infra import clock, db
@@ -21,6 +24,7 @@ from tools_app.models import Approval
 log = logging.getLogger(__name__)
 
 Changes = Literal["requested", "voted", "extended", "expiring", "resolved"]
+POLL_SECONDS = 2.0  # behind the hint, for one that was lost
 SEEN_IN_SESSION = ("requested", "extended", "resolved")  # the others change nothing of what is told there
 
 
@@ -90,3 +94,18 @@ def _in_session(approval: Approval) -> _InSession | None:
         Outgoing("session.approval", session_news(approval, key), None) for key in (session.key, shared_key(session.pk))
     )
     return _InSession(str(session.pk), session.owner_id, session.key, for_owner, for_others)
+
+
+async def decided(waits: Waits[str], user: User, approval_id: str) -> ApprovalRecord:
+    """The question once it is closed. Listening begins before the row is read."""
+    with waits.of(approval_id) as news:
+        while True:
+            news.clear()
+            record = await db.read(found_record, user, approval_id)
+            if record["status"] != Approval.Status.PENDING:
+                return record
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await news.wait()
+            except TimeoutError:
+                continue

@@ -10,7 +10,6 @@ from clawsite.gateway.protocol import event_frames, limits
 from clawsite.gateway.protocol.approvals import MOST_OPEN, ApprovalRecord, open_records
 from clawsite.gateway.protocol.event_frames import SessionName
 from clawsite.gateway.protocol.frames import Dialect
-from clawsite.gateway.server.registry import Call
 from clawsite.infra import db
 from sessions_app.events.epoch import epoch_of
 from sessions_app.models import Session
@@ -44,12 +43,7 @@ class Missed(TypedDict):
     reason: NotRequired[str]
 
 
-async def missed_events(call: Call, session: Session | None, place: Place, *, limit: int) -> Missed:
-    return await missed_by(call.user, call.connection.dialect, session, place, limit=limit)
-
-
-async def missed_by(user: User, dialect: Dialect, session: Session | None, place: Place, *, limit: int) -> Missed:
-    """The same for somebody without a connection."""
+async def missed_events(user: User, dialect: Dialect, session: Session | None, place: Place, *, limit: int) -> Missed:
     epoch, found = await db.read(_read, session, place, limit)
     # Read after the events: who has applied them and then this knows what is open.
     waiting = await open_approvals(user, session)

@@ -12,7 +12,7 @@ from typing import Any
 from clawsite.gateway.delivery.connection import Connection
 from clawsite.gateway.protocol import limits
 from clawsite.gateway.protocol.event_frames import Outgoing
-from clawsite.gateway.protocol.frames import Dialect
+from clawsite.gateway.protocol.hello import listed
 from clawsite.gateway.protocol.scopes import Scope, grants
 from clawsite.infra import clock
 
@@ -20,7 +20,6 @@ Entry = dict[str, Any]
 
 NOT_LISTED = frozenset({"cli", "probe", "backend"})
 MOST_ENTRIES = 200
-CLASSIC_ONLY = frozenset({"id", "key", "status", "capabilities"})
 FORGOTTEN_SECONDS = 3 * limits.TICK_SECONDS
 
 # What protocol 1 calls the things a client may do.
@@ -53,13 +52,6 @@ def entry_of(connection: Connection) -> Entry | None:
         "ts": connection.connected_ms,
     }
     return {name: value for name, value in entry.items() if value is not None and value != ""}
-
-
-def listed(entries: list[Entry], dialect: Dialect) -> list[Entry]:
-    """Entries as a client reads them. Protocols 3 and 4 have no words for some of it."""
-    if dialect == "classic":
-        return entries
-    return [{name: value for name, value in entry.items() if name not in CLASSIC_ONLY} for entry in entries]
 
 
 def _client_key(connection: Connection) -> str:

@@ -13,6 +13,7 @@ import orjson
 
 from clawsite.infra import db, sql
 from clawsite.infra.errors import Unavailable
+from sessions_app import tables
 from sessions_app.events.announce import is_last
 
 RunEvent = dict[str, Any]  # seq, stream, data
@@ -118,11 +119,11 @@ class RunFeeds:
 
 
 def _heads(run_pks: list[int]) -> list[tuple[int, int]]:
-    return [(pk, seq) for pk, seq in sql.rows(f"SELECT id, seq FROM {sql.RUN} WHERE id IN ({sql.marks(run_pks)})", run_pks)]
+    return [(pk, seq) for pk, seq in sql.rows(f"SELECT id, seq FROM {tables.RUN} WHERE id IN ({sql.marks(run_pks)})", run_pks)]
 
 
 def _events_after(run_pk: int, seq: int) -> list[RunEvent]:
     rows = sql.rows(
-        f"SELECT seq, stream, data FROM {sql.EVENT} WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s", [run_pk, seq, PAGE]
+        f"SELECT seq, stream, data FROM {tables.EVENT} WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s", [run_pk, seq, PAGE]
     )
     return [{"seq": at, "stream": stream, "data": orjson.loads(data)} for at, stream, data in rows]

@@ -7,8 +7,8 @@ from clawsite.accounts.models import User
 from clawsite.gateway.delivery.waits import Waits
 from clawsite.infra import db
 from sessions_app.events.announce import is_last
+from sessions_app.runs.types import RunState
 from sessions_app.sessions import selectors
-from sessions_app.sessions.selectors import RunState
 
 
 class RunWaits(Waits[int]):

@@ -21,9 +21,9 @@ from clawsite.routing.inbound import CommandAsked, Inbound, StopAsked, find_or_n
 from sessions_app.models import Run
 from sessions_app.runs import lanes
 from sessions_app.runs.lifecycle import Accepted
+from sessions_app.runs.types import RunState
 from sessions_app.sessions import selectors
 from sessions_app.sessions.attachments import MOST_PER_MESSAGE
-from sessions_app.sessions.selectors import RunState
 
 
 class AttachmentParams(BaseModel):

@@ -6,9 +6,9 @@ from django.db.models import Count
 from typing_extensions import TypedDict
 
 from agents.selectors import list_agents
-from clawsite.gateway.delivery.presence import listed
 from clawsite.gateway.methods.defaults import default_model
 from clawsite.gateway.protocol.events import Health
+from clawsite.gateway.protocol.hello import listed
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Nothing, Params, method
 from clawsite.infra import clock, db

@@ -1,6 +1,5 @@
 """What a conversation says about the commands of its tool calls: questions open or answered, refusals that could be mended."""
 
-import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NotRequired
@@ -8,9 +7,8 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
-from clawsite.gateway.delivery.waits import Waits
 from clawsite.gateway.protocol.session_events import ApprovalFacts
-from clawsite.infra import clock, db
+from clawsite.infra import clock
 from clawsite.infra.errors import NotFound
 from sessions_app.models import Session
 from tools_app.approvals import requests as approval_requests
@@ -63,7 +61,6 @@ def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for block in message["content"] if block.get("type") == "toolCall"]
 
 
-POLL_SECONDS = 2.0  # behind the hint, for one that was lost
 DECISIONS = ("allow-once", "allow-always", "deny")  # those that OpenClaw's clients know
 MOST_OPEN = 50  # told with the state of one session
 
@@ -194,18 +191,3 @@ def in_known_words() -> Iterator[None]:
         yield
     except NotFound as error:
         raise NotFound("unknown or expired approval id", details={"reason": "APPROVAL_NOT_FOUND"}) from error
-
-
-async def decided(waits: Waits[str], user: User, approval_id: str) -> ApprovalRecord:
-    """The question once it is closed. Listening begins before the row is read."""
-    with waits.of(approval_id) as news:
-        while True:
-            news.clear()
-            record = await db.read(found_record, user, approval_id)
-            if record["status"] != Approval.Status.PENDING:
-                return record
-            try:
-                async with asyncio.timeout(POLL_SECONDS):
-                    await news.wait()
-            except TimeoutError:
-                continue

@@ -4,13 +4,13 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from clawsite.gateway.delivery.presence import listed
 from clawsite.gateway.protocol.events import Health
 from clawsite.gateway.protocol.frames import Dialect
 from sessions_app.sessions.attachments import LARGEST_INLINE
 
 # Of the promises OpenClaw's clients look for, those that hold: models.list says of each model whether it can be used.
 CAPABILITIES = ("published-model-catalog",)
+CLASSIC_ONLY = frozenset({"id", "key", "status", "capabilities"})
 
 
 class HelloServer(TypedDict):
@@ -102,3 +102,10 @@ def hello_in(dialect: Dialect, hello: HelloOk) -> HelloOk:
         auth=hello["auth"],
         policy={**hello["policy"], "attachments": {"maxBytes": LARGEST_INLINE, "maxImageBytes": LARGEST_INLINE}},
     )
+
+
+def listed(entries: list[dict[str, Any]], dialect: Dialect) -> list[dict[str, Any]]:
+    """Entries as a client reads them. Protocols 3 and 4 have no words for some of it."""
+    if dialect == "classic":
+        return entries
+    return [{name: value for name, value in entry.items() if name not in CLASSIC_ONLY} for entry in entries]

@@ -12,7 +12,7 @@ HANDSHAKE = {"connect"}  # not in the registry: it comes before there is somebod
 
 def rows() -> list[str]:
     """What the first column of the tables names: a method, or `family.*` for all that begins so."""
-    _, _, section = DOCUMENT.read_text().partition("## Methods that are not here")
+    _, _, section = DOCUMENT.read_text().partition("## Methods that are not available")
     columns = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     return [name for column in columns for name in re.findall(r"`([^`]+)`", column)]
 

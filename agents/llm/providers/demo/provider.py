@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 
-from agents.context.compaction import prompts
+from agents.llm import summary_prompt
 from agents.llm.base import Finished, ModelRequest, StreamEvent, TextDelta, ThinkingDelta, Usage
 from agents.llm.messages import AssistantMessage, ToolCallAsked, ToolResultMessage, UserMessage
 from agents.llm.providers.demo.script import next_turn
@@ -24,7 +24,7 @@ class DemoProvider:
         self._pause = pause
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
-        if request.system == prompts.SYSTEM:
+        if request.system == summary_prompt.SYSTEM:
             turn = summary_turn(request.messages)
         else:
             turn = next_turn(request.messages, [tool.name for tool in request.tools])

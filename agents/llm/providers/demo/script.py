@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.llm.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from agents.llm.providers.demo.phrases import Words, words_for
-from tools_app.core.untrusted_text import without_outside
+from tools_app.core.untrusted_markers import without_outside
 
 # Of a suffix only Latin letters: in "notes.txt里的" the name ends where the Chinese begins.
 PATH = r"[\"'`“「]?(?P<path>[\w./-]*\w\.[A-Za-z0-9]{1,8})[\"'`”」]?"

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from agents.context.compaction import prompts
+from agents.llm import summary_prompt
 from agents.llm.messages import Message, UserMessage
 from agents.llm.providers.demo.phrases import words_for
 from agents.llm.providers.demo.script import Turn
@@ -18,7 +18,7 @@ MOST, LONGEST = 20, 120
 def summary_turn(messages: Sequence[Message]) -> Turn:
     record = "\n\n".join(message.words for message in messages if isinstance(message, UserMessage))
     words = words_for(" ".join(SAID.findall(record)) or record)
-    before = record.partition(prompts.BEFORE)[2].partition("\n[User]")[0]
+    before = record.partition(summary_prompt.BEFORE)[2].partition("\n[User]")[0]
     said = [line[:LONGEST] for line in dict.fromkeys([*LISTED.findall(before), *SAID.findall(record)])][-MOST:]
     lines = [words.summary_heading, "", *(f"- {line}" for line in said)]
     if used := Counter(CALLED.findall(record)):

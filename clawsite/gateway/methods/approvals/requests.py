@@ -8,8 +8,9 @@ from typing_extensions import TypedDict
 
 from clawsite.accounts.models import User
 from clawsite.gateway.auth.limited_tokens import Limited
+from clawsite.gateway.delivery.approval_feed import decided
 from clawsite.gateway.methods.recent_password import need_recent_password
-from clawsite.gateway.protocol.approvals import ApprovalRecord, decided, found_record, in_known_words, open_records, record_of
+from clawsite.gateway.protocol.approvals import ApprovalRecord, found_record, in_known_words, open_records, record_of
 from clawsite.gateway.protocol.scopes import Scope
 from clawsite.gateway.server.registry import Call, Followed, Nothing, Params, method
 from clawsite.gateway.server.session_address import Id, Key

@@ -23,8 +23,7 @@ from clawsite.infra.errors import InvalidRequest
 from clawsite.routing.inbound import find_or_none
 from sessions_app.events.epoch import epoch_of
 from sessions_app.models import Session
-from sessions_app.sessions.selectors import LARGEST_REPLY
-from sessions_app.transcript.history import End, HistoryPage, history, said_since
+from sessions_app.transcript.history import LARGEST_REPLY, End, HistoryPage, history, said_since
 from sessions_app.transcript.receipts import Receipt, receipts
 
 DeltaCursor = Annotated[str, Field(min_length=1, max_length=256)]
@@ -124,7 +123,12 @@ async def chat_history(call: Call, params: HistoryParams) -> HistoryAnswer:
     else:
         answer = HistoryAnswer(sessionKey=params.address.own_key(), sessionId=None)
     if isinstance(params.cursor, int):
-        return {**answer, **await missed_events(call, session, Place(params.cursor, params.epoch), limit=params.limit)}
+        return {
+            **answer,
+            **await missed_events(
+                call.user, call.connection.dialect, session, Place(params.cursor, params.epoch), limit=params.limit
+            ),
+        }
     epoch = await db.read(epoch_of, session)
     if params.input_run_ids:
         answer["inputReceipts"] = await db.read(receipts, call.user, session, params.input_run_ids) if session else []

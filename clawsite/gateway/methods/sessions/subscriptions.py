@@ -45,7 +45,9 @@ async def history(call: Call, params: HistoryParams) -> Missed:
     them: a client tells by `cursor`.
     """
     session = await db.read(find_or_none, call.user, params.address)
-    return await missed_events(call, session, Place(params.from_state_version, params.epoch), limit=params.limit)
+    return await missed_events(
+        call.user, call.connection.dialect, session, Place(params.from_state_version, params.epoch), limit=params.limit
+    )
 
 
 class SubscribeAnswer(TypedDict):

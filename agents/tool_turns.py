@@ -9,9 +9,8 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agents.instrumentation import ToolWatch
-from agents.llm.events import Parked, UseEvent
 from agents.llm.messages import Message, ToolCallAsked
-from agents.loop import steps_taken
+from agents.loop import Parked, UseEvent, steps_taken
 from agents.prepare.run_plan import RunPlan
 from agents.run_store import Store
 from agents.tool_calls.decide import Turn

@@ -1,0 +1,28 @@
+"""Table names for SQL written by hand, and locks on several rows of these tables."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import connection
+
+from clawsite.infra.sql import marks, rows
+
+RUN = "sessions_app_run"
+SESSION = "sessions_app_session"
+EVENT = "sessions_app_event"
+ENTRY = "sessions_app_transcriptentry"
+LANE = "sessions_app_lane"
+FREEZE = "sessions_app_freeze"
+SYSTEM_EVENT = "sessions_app_systemevent"
+
+
+def lock_sessions(ids: Sequence[Any]) -> None:
+    """Lock several session rows in key order, so that two processes cannot deadlock."""
+    if connection.vendor == "postgresql":
+        rows(f"SELECT id FROM {SESSION} WHERE id IN ({marks(ids)}) ORDER BY id FOR UPDATE", ids)
+
+
+def lock_runs(ids: Sequence[Any]) -> None:
+    """Lock several run rows in the order of their sessions, the order in which sessions are locked too."""
+    if connection.vendor == "postgresql":
+        rows(f"SELECT id FROM {RUN} WHERE id IN ({marks(ids)}) ORDER BY session_id, id FOR UPDATE", ids)
