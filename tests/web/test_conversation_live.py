@@ -149,7 +149,7 @@ def test_what_a_tool_says_while_it_runs_is_shown_at_once(live: Stack, workbench:
 
 
 DELETE = """async (key) => {
-  const { Gateway } = await import("/static/js/gateway.js");
+  const { Gateway } = await import("/static/js/shared/gateway.js");
   await new Promise((done) => {
     const gateway = new Gateway({
       url: location.origin.replace("http", "ws") + "/ws",

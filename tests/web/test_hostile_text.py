@@ -118,9 +118,9 @@ def test_every_string_is_an_answer_of_its_own(page: Page, watch: Watch) -> None:
     open_chat(page, "agent:main:answered")
     page.evaluate(
         """async (texts) => {
-          const { Gateway } = await import("/static/js/gateway.js");
-          const { Renderer } = await import("/static/js/renderer.js");
-          const { Answer } = await import("/static/js/answer.js");
+          const { Gateway } = await import("/static/js/shared/gateway.js");
+          const { Renderer } = await import("/static/js/chat/markdown/renderer.js");
+          const { Answer } = await import("/static/js/chat/markdown/streamed_text.js");
           const words = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
           const gateway = await new Promise((done) => {
             const made = new Gateway({ url: location.origin.replace("http", "ws") + "/ws",
