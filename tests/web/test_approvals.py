@@ -227,7 +227,7 @@ def test_who_comes_second_is_told_who_won(
     page = queue()
     shown = in_view(page, question)
     shown.locator("summary", has_text="Deny…").click()  # while it is open, the card stays as it is
-    approval_requests.resolve(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
     page.route("**/approvals/live/**", lambda route: route.abort())
     shown.get_by_role("button", name="Deny", exact=True).click()
     expect(card(page, question).get_by_role("alert")).to_contain_text("cleo has answered already")
@@ -268,7 +268,7 @@ def test_two_people_agree(
     in_view(page, question).get_by_role("button", name="Approve once").click()
     expect(card(page, question)).to_contain_text("1 of 2 people agreed")
     assert status_of(question) == "pending"
-    approval_requests.resolve(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
     expect(card(page, question)).to_contain_text("cleo approved it once")
 
 
@@ -573,7 +573,7 @@ def test_the_pages_are_accessible_and_fit(
     ask(HOSTILE)
     ask(needed=2, expires_at=clock.now() + dt.timedelta(minutes=1))
     done = ask()
-    approval_requests.resolve(done.pk, by=ben, decision="allow-always")
+    approval_requests.resolve_approval(done.pk, by=ben, decision="allow-always")
     context = browser.new_context(**(PHONE if size == "phone" else {}))
     page = context.new_page()
     sign_in(page, site, ben)

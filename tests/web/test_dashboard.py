@@ -78,7 +78,7 @@ def test_while_everything_is_stopped_it_does_not_say_ready(operator: User, work:
     freezes.freeze(Freeze.Scope.ALL, reason="smoke", by=operator)
     assert health() == ("stopped", "bad")
     assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>stopped</dd>' in opened(operator).content.decode()
-    freezes.lift(Freeze.Scope.ALL, reason="aired", by=operator)
+    freezes.resume(Freeze.Scope.ALL, reason="aired", by=operator)
     assert health() == ("ready", "good")
 
 

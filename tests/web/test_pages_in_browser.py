@@ -44,7 +44,7 @@ def test_a_wrong_password_is_said_in_words(page: Page, site: str, admin: User) -
 def test_the_first_administrator_follows_the_link(page: Page, site: str, database: None) -> None:
     seen: list[str] = []
     page.on("request", lambda request: seen.append(f"{request.url} {request.headers.get('referer', '')}"))
-    link = first_admin.first_admin_link(site)
+    link = first_admin.create_first_admin_link(site)
     assert link
     page.goto(link)
     page.get_by_label("Username").fill("ada")

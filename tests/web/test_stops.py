@@ -50,7 +50,7 @@ def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
     client = signed_in(operator)
     answer = client.post("/stops/stop/", {"scope": "all", "reason": "it deletes files", "next": "/admin/"})
     assert (answer.status_code, answer["Location"]) == (302, "/admin/")
-    (made,) = freezes.active()
+    (made,) = freezes.list_active()
     assert (made.scope, made.by, made.reason) == ("all", operator, "it deletes files")
     page = client.get("/stops/").content.decode()
     assert f'id="stop-{made.pk}"' in page
@@ -59,7 +59,7 @@ def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
     assert "it deletes files" in page
     assert 'value="all"' in page
     client.post("/stops/resume/", {"scope": "all", "reason": "it was the test data"})
-    assert freezes.active() == []
+    assert freezes.list_active() == []
     assert "it was the test data" in client.get("/stops/").content.decode()
 
 
@@ -67,14 +67,14 @@ def test_an_operator_stops_and_resumes_with_reasons(operator: User) -> None:
 def test_nothing_happens_without_a_reason_a_token_of_the_form_or_the_right(operator: User, user: User, address: str) -> None:
     if address.endswith("resume/"):
         stop()
-    before = [each.pk for each in freezes.active()]
+    before = [each.pk for each in freezes.list_active()]
     wish = {"scope": "all", "reason": "because"}
     assert signed_in(operator).post(address, {**wish, "reason": " "}).status_code == 302
     assert signed_in(operator, enforce_csrf_checks=True).post(address, wish).status_code == 403
     assert signed_in(user).post(address, wish).status_code == 403
     assert Client().post(address, wish)["Location"].startswith("/sign-in/")
     assert signed_in(operator).get(address).status_code == 405
-    assert [each.pk for each in freezes.active()] == before
+    assert [each.pk for each in freezes.list_active()] == before
 
 
 def test_only_operators_open_the_page(user: User) -> None:
