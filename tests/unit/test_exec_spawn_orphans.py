@@ -38,7 +38,7 @@ async def main():
         print(chunk.data.decode(), end="", flush=True)
 asyncio.run(main())
 """
-NO_DIE_WITH_PARENT = "from tools_app.exec.sandbox import bwrap; bwrap.DIES_WITH_US = ()"
+NO_DIE_WITH_PARENT = "from tools_app.exec.sandbox import bwrap; bwrap.DIE_WITH_PARENT = ()"
 # The guard hears nothing of its parent's death, and does not look.
 NO_GUARD = """
 from tools_app.exec.sandbox import landlock
