@@ -192,7 +192,7 @@ async def test_a_grant_of_a_line_is_one_of_the_script_it_runs(workshop: Workshop
     """Else the agent writes what it likes into the script, and has it run."""
     line = wish(command="bash tool.sh hello")
     run_pk, question = await asked(workshop, line)
-    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", wish=GrantTerms("session", 900))
+    approval_requests.resolve_approval(question.pk, by=approver, decision="allow-for", terms=GrantTerms("session", 900))
     await workshop.ended(run_pk)
     await workshop.answer(line)
     assert (times_run(files), Approval.objects.count()) == (2, 1)

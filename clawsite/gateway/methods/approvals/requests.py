@@ -98,7 +98,7 @@ def decide(user: User, approval_id: str, answer: Answer) -> bool:
     try:
         with openclaw_errors():
             approval_requests.resolve_approval(
-                approval_id, by=user, decision=decision, reason=answer.reason, wish=wish, seen_hash=seen
+                approval_id, by=user, decision=decision, reason=answer.reason, terms=wish, seen_hash=seen
             )
     except Conflict as late:
         told = late.details or {}
