@@ -13,7 +13,8 @@ SHELLS = split_names("""bash sh dash zsh ksh mksh fish csh tcsh ash rbash yash e
 COMPILERS = split_names("gcc g++ cc c++ clang clang++ c89 c99 c89-gcc c99-gcc")
 MULTI_CALL = split_names("busybox toybox sbase-box ubase-box coreutils toolbox")
 # These start the program in their arguments, and more of them are known than are understood.
-WRAPPERS = frozenset(wrappers.SIMPLE_WRAPPERS) | split_names("""env xargs find sudo doas su runuser pkexec chroot unshare nsenter setpriv time
+WRAPPERS = frozenset(wrappers.SIMPLE_WRAPPERS) | split_names("""
+    env xargs find sudo doas su runuser pkexec chroot unshare nsenter setpriv time
     strace ltrace gdb valgrind perf watch
     script parallel chrt taskset numactl prlimit systemd-run start-stop-daemon daemonize run-parts unbuffer rlwrap
     faketime fakeroot proot firejail bwrap ssh mosh entr inotifywait dbus-run-session xvfb-run setarch linux32 linux64
@@ -26,7 +27,8 @@ WRAPPERS = frozenset(wrappers.SIMPLE_WRAPPERS) | split_names("""env xargs find s
     systemd-inhibit systemd-cat machinectl msgfilter msgexec xinit startx dbus-launch gtk-launch grc bear scan-build
     checkinstall gtester fakeroot-sysv fakeroot-tcp fakechroot pseudo xe xjobs""")
 # They can start other programs or change the system, and nothing about their arguments is on a list yet.
-VERSION_ONLY_PROGRAMS = split_names("""vi vim nvim view ex ed emacs emacsclient nano pico micro joe mcedit kak helix less more most pg man info
+VERSION_ONLY_PROGRAMS = split_names("""
+    vi vim nvim view ex ed emacs emacsclient nano pico micro joe mcedit kak helix less more most pg man info
     lesspipe w3m
     lynx links elinks ftp lftp telnet nc ncat netcat socat ssh scp sftp ssh-keygen ssh-add ssh-agent mosh tmux screen
     byobu crontab at batch cron systemctl service initctl launchctl journalctl loginctl mount umount losetup kill killall
@@ -60,7 +62,8 @@ VERSION_ONLY_PROGRAMS = split_names("""vi vim nvim view ex ed emacs emacsclient 
     tmate zellij wine runscript unsquashfs easyrsa xdotool xdg-user-dir rtorrent varnishncsa csvtool cobc
     bundler debuild dpkg-buildpackage dpkg-reconfigure apt-key pkg opkg node-gyp tsx ts-node swipl gprolog
     pg_ctl initdb createdb dropdb pg_dump mysqldump mycli pgcli usql litecli""")
-READ_ONLY_PROGRAMS = split_names("""ls cat head tail wc grep egrep fgrep zgrep cut tr diff cmp comm file stat du df nl od hexdump strings basename
+READ_ONLY_PROGRAMS = split_names("""
+    ls cat head tail wc grep egrep fgrep zgrep cut tr diff cmp comm file stat du df nl od hexdump strings basename
     dirname
     realpath readlink date id whoami uname printenv seq sleep md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum
     cksum sum base64 base32 jq column paste join fold fmt expand unexpand rev tac nproc free uptime ps which zcat bzcat

@@ -26,9 +26,11 @@ SIMPLE_WRAPPERS: dict[str, tuple[str, int]] = {
 XARGS = """-0 -r -t -x -n: -P: -L: -I: -d: -E: -s: --null --no-run-if-empty --verbose --exit --max-args= --max-procs=
     --max-lines= --delimiter="""
 ENV = "-u: -0 --unset= --null"  # without PATH, as after -i, other files would be found than were looked at
-FIND_ALONE = split_names("""-H -L -P -print -print0 -prune -depth -d -daystart -mount -xdev -empty -nouser -nogroup -readable -writable
+FIND_ALONE = split_names("""
+    -H -L -P -print -print0 -prune -depth -d -daystart -mount -xdev -empty -nouser -nogroup -readable -writable
     -executable -not -a -and -o -or -true -false -quit -ls -noleaf -follow -nowarn -warn ( ) ! ,""")
-FIND_VALUED = split_names("""-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime
+FIND_VALUED = split_names("""
+    -name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime
     -atime -ctime
     -mmin -amin -cmin -newer -anewer -cnewer -newermt -newerct -newerat -user -group -uid -gid -perm -maxdepth -mindepth
     -links -inum -samefile -regextype -printf -fstype -used -context""")
