@@ -152,7 +152,9 @@ async def test_there_may_be_only_so_many(workshop: Workshop, monkeypatch):
 async def test_another_session_knows_nothing_of_it(workshop: Workshop, session_of):
     row = await begun(workshop, "cat")
     elsewhere = session_of(workshop.user)
-    assert await told(workshop, wish(tool="process", action="list"), session=elsewhere) == "no commands are running in the background"
+    assert (
+        await told(workshop, wish(tool="process", action="list"), session=elsewhere) == "no commands are running in the background"
+    )
     said = await told(workshop, wish(tool="process", action="kill", name=row.name), session=elsewhere)
     assert "there is no background command" in said
 

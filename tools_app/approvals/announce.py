@@ -56,14 +56,14 @@ def notify_session(approval: Approval) -> None:
     }
     try:
         with transaction.atomic():
-            told = hot_sql.commit_step(RunStep(run.pk, session.id, None, events=[NewEvent("tool", data)]))
+            events = hot_sql.commit_step(RunStep(run.pk, session.id, None, events=[NewEvent("tool", data)]))
     except LeaseLost:
         return
     announce(
         session_id=session.id,
         session_key=session.key,
         owner_id=session.owner_id,
-        told=told,
+        told=events,
         run_pk=run.pk,
         run_id=run.run_id,
     )

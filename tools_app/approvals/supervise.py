@@ -110,11 +110,11 @@ def _judge(planned: PlannedCommand, rules: ExecRules, grant_set: GrantSet) -> Ga
 def find_obstacle(claimed: ClaimedRun, plan: ExecPlan, rules: ExecRules, verdict: GateVerdict) -> str:
     """Why this command must not run regardless of any approval; empty if nothing prevents it."""
     if rules.security == "deny":
-        place = rules.said_by.get("security", "")
-        said = (
-            f"the exec rule of {place} says so" if place else "no exec rule allows commands here; an operator can let the agent ask"
+        scope = rules.said_by.get("security", "")
+        detail = (
+            f"the exec rule of {scope} says so" if scope else "no exec rule allows commands here; an operator can let the agent ask"
         )
-        return f"exec_denied: commands are refused: {said}. It did not run."
+        return f"exec_denied: commands are refused: {detail}. It did not run."
     if lack := find_missing_isolation(plan, rules):
         return f"exec_denied: {lack}. It did not run."
     if plan.network and not rules.network:
@@ -154,8 +154,8 @@ def _apply_approval(
         case Status.DENIED if approval.decision == Approval.Decision.DROP:
             return Supervision("deny", f"exec_denied: the command was dropped: {approval.reason}. It did not run.", plan)
         case Status.DENIED:
-            said = f": {approval.reason}" if approval.reason else ""
-            return Supervision("deny", f"exec_denied: a person refused the command{said}. It did not run.", plan)
+            detail = f": {approval.reason}" if approval.reason else ""
+            return Supervision("deny", f"exec_denied: a person refused the command{detail}. It did not run.", plan)
         case _:  # used: the call was started under an earlier lease and must already have a result
             return Supervision("deny", "exec_denied: this approval was used already. It did not run again.", plan)
 

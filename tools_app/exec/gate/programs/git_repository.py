@@ -1,4 +1,4 @@
-"""Find programs named by a git repository's settings and hooks; anyone able to write to the workspace can name some. Reads files."""
+"""Find programs named by a git repository's settings and hooks; anyone able to write to the workspace can add some. Reads files."""
 
 import os
 import re
