@@ -339,7 +339,7 @@ async def test_what_a_session_may_not_run_it_may_not_have_run_by_another(user, s
     (sent,) = sent_to(there)
     (claimed,) = (each for each in queue.claim_runs("w", 10).runs if each.pk == sent.pk)
     assert (rules_for("main", str(there.pk)).security, rules_for_run(claimed).security) == ("allowlist", "deny")
-    assert rules_for_run(claimed).said_by["security"] == f"session:{here.pk}"
+    assert rules_for_run(claimed).set_by["security"] == f"session:{here.pk}"
     env = env_in(there, run_pk=claimed.pk)
     await use(env, "sessions_send", session_key=further.key, message="and you", timeout_seconds=0)
     (onward,) = (each for each in queue.claim_runs("w", 10).runs if each.session_id == further.pk)

@@ -52,13 +52,13 @@ def decide_command(claimed: ClaimedRun, planned: PlannedCommand, *, why: str, ve
 
 def is_undecided(rules: ExecRules) -> bool:
     """Commands are denied because no rule exists, not because of one: enabling approval requests for the agent would help."""
-    return rules.security == "deny" and not rules.said_by.get("security")
+    return rules.security == "deny" and not rules.set_by.get("security")
 
 
 def tighten_without_isolation(rules: ExecRules, plan: ExecPlan) -> ExecRules:
     """Without a sandbox, the allowlist alone is not a boundary: every command needs approval unless an operator opted out."""
     if plan.level == ExecRule.Level.NONE and not rules.unsafe_without_isolation and rules.security != "deny":
-        return replace(rules, ask="always", said_by={**rules.said_by, "ask": "this host has no sandbox"})
+        return replace(rules, ask="always", set_by={**rules.set_by, "ask": "this host has no sandbox"})
     return rules
 
 
@@ -110,7 +110,7 @@ def _judge(planned: PlannedCommand, rules: ExecRules, grant_set: GrantSet) -> Ga
 def find_obstacle(claimed: ClaimedRun, plan: ExecPlan, rules: ExecRules, verdict: GateVerdict) -> str:
     """Why this command must not run regardless of any approval; empty if nothing prevents it."""
     if rules.security == "deny":
-        scope = rules.said_by.get("security", "")
+        scope = rules.set_by.get("security", "")
         detail = (
             f"the exec rule of {scope} says so" if scope else "no exec rule allows commands here; an operator can let the agent ask"
         )
@@ -139,9 +139,9 @@ def _apply_approval(
     plan = planned.plan
     if approval.plan_hash != plan.hash:
         changed = ", ".join(ExecPlan.from_json(approval.plan).differences(plan))
-        words = f"what would run is not what was asked about any more ({changed} changed)"
-        approval_requests.void_approvals([approval], words)
-        return Supervision("deny", f"exec_denied: {words}. It did not run. Ask again if it is still needed.", plan)
+        reason = f"what would run is not what was asked about any more ({changed} changed)"
+        approval_requests.void_approvals([approval], reason)
+        return Supervision("deny", f"exec_denied: {reason}. It did not run. Ask again if it is still needed.", plan)
     match approval.status:
         case Status.APPROVED:
             return Supervision("allow", plan=plan, approval=str(approval.pk))

@@ -92,7 +92,7 @@ class ExecTool:
         row = await db.read(Command.objects.select_related("approval").get, pk=command.id)
         facts = {
             "cwd": plan.cwd,
-            "sandbox": SandboxLevel(plan.level).word,
+            "sandbox": SandboxLevel(plan.level).label,
             "planHash": plan.hash,
             **({"approvalId": str(row.approval_id)} if row.approval_id else {}),
         }

@@ -45,7 +45,7 @@ STRICTER_OF: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ExecRules:
-    """The merged rules for one agent in one session. `said_by` maps each explicitly set field to the scope that decided it."""
+    """The merged rules for one agent in one session. `set_by` maps each explicitly set field to the scope that decided it."""
 
     security: Security = "deny"
     ask: Ask = "on-miss"
@@ -61,7 +61,7 @@ class ExecRules:
     timeout_seconds: int = 30 * 60
     minimum_level: int = 0
     approver_groups: tuple[tuple[int, ...], ...] = ()  # group IDs (names can change); approvers must be in one of each
-    said_by: dict[str, str] = field(default_factory=dict)
+    set_by: dict[str, str] = field(default_factory=dict)
 
 
 def rules_for_run(claimed: ClaimedRun) -> ExecRules:
@@ -103,16 +103,16 @@ def _subjects(pairs: Sequence[Sequence[str]]) -> dict[ExecRule.Scope, set[str]]:
 def merge_rules(rows: Iterable[ExecRule]) -> ExecRules:
     in_order = sorted(rows, key=lambda row: SCOPES.index(ExecRule.Scope(row.scope)))
     values: dict[str, Any] = {}
-    said_by: dict[str, str] = {}
+    set_by: dict[str, str] = {}
     for name in (*STRICTEST_FIRST, *STRICTER_OF):
         explicit = [(getattr(row, name), row) for row in in_order if getattr(row, name) not in ("", None)]
         if not explicit:
             continue
         chosen = _pick_strictest(name, [value for value, _row in explicit])
         values[name] = chosen
-        said_by[name] = next((str(row) for value, row in explicit if value == chosen), str(explicit[0][1]))
+        set_by[name] = next((str(row) for value, row in explicit if value == chosen), str(explicit[0][1]))
     groups = tuple(ids for row in in_order if (ids := tuple(sorted(group.pk for group in row.approver_groups.all()))))
-    return ExecRules(**values, approver_groups=groups, said_by=said_by)
+    return ExecRules(**values, approver_groups=groups, set_by=set_by)
 
 
 def _pick_strictest(name: str, values: Sequence[Any]) -> Any:
@@ -180,7 +180,7 @@ def _list_group_names(rule: ExecRule) -> list[str]:
 def enable_asking(agent: str, by: User) -> ExecRule:
     """Let an agent request approval for commands. Only if no rule decides yet: an explicit denial must be changed by its owner."""
     rules = rules_for(agent, "")
-    if scope := rules.said_by.get("security"):
+    if scope := rules.set_by.get("security"):
         raise Conflict(_("The exec rule for %(place)s already decides this. Change that rule instead.") % {"place": scope})
     values = {"security": ExecRule.Security.ALLOWLIST, "ask": ExecRule.Ask.ON_MISS}
     rule = ExecRule.objects.filter(scope=ExecRule.Scope.AGENT, subject=agent).first()

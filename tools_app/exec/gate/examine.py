@@ -27,7 +27,7 @@ def examine(line: str, context: ExecContext, tree: Node, second: SecondParserRes
         walked = walk_tree(tree, context)
     except TooManyCommands:
         doubt = GateReason("too-many", f"The line holds more than {MAX_COMMANDS} commands.")
-        return Analysis(line, doubts=(doubt,), unread=True)
+        return Analysis(line, doubts=(doubt,), unparsed=True)
     started: list[StartedProgram] = []
     programs = [program for command in walked.commands for program in _find_programs(command, context, started)]
     calls = [call for _, call in started]

@@ -103,7 +103,7 @@ class Analysis:
     parts: tuple[LinePart, ...] = ()
     writes: tuple[str, ...] = ()  # literal paths it writes to
     touches: tuple[str, ...] = ()  # other hints: "network", "other processes"
-    unread: bool = False  # it could not be parsed, so the blocklist does not apply
+    unparsed: bool = False  # it could not be parsed, so the blocklist does not apply
 
 
 @dataclass(frozen=True, slots=True)

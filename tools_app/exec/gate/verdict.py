@@ -75,7 +75,7 @@ async def analyze(line: str, context: ExecContext) -> Analysis:
 
 
 def _unparsed_analysis(line: str, text: str) -> Analysis:
-    return Analysis(line, doubts=(GateReason("unread", text),), unread=True)
+    return Analysis(line, doubts=(GateReason("unread", text),), unparsed=True)
 
 
 async def _parse_cached(line: str) -> ParsedLine:
@@ -99,7 +99,7 @@ def judge(analysis: Analysis, rules: GateRules) -> GateVerdict:
         return GateVerdict("deny", (GateReason("security-deny", "Running commands is disabled here."),), analysis)
     if rules.security == "full":
         # Only lines that could not be parsed are in doubt: the blocklist was not applied to them.
-        reasons = analysis.doubts if analysis.unread else ()
+        reasons = analysis.doubts if analysis.unparsed else ()
     else:
         misses = [reason for program in analysis.programs for reason in find_misses(program, rules.allow)]
         reasons = tuple(dict.fromkeys([*analysis.doubts, *misses]))

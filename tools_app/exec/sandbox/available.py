@@ -33,5 +33,5 @@ def require_level(minimum: SandboxLevel) -> SandboxLevel:
     reasons = "; ".join(str(shortfall) for shortfall in result.why_not_higher)
     raise SandboxUnavailable(
         _("this requires sandbox level %(wanted)s, but this host has %(found)s (%(reasons)s)")
-        % {"wanted": minimum.word, "found": result.level.word, "reasons": reasons}
+        % {"wanted": minimum.label, "found": result.level.label, "reasons": reasons}
     )

@@ -89,7 +89,7 @@ def probe() -> ProbeResult:
                 missing = [Shortfall(_("could not be started"), str(error))]
         if not missing:
             return ProbeResult(level, tuple(reasons), tuple(_find_weaknesses(passed)))
-        reasons += [Shortfall(f"{level.word}: {shortfall.label}", shortfall.detail) for shortfall in missing]
+        reasons += [Shortfall(f"{level.label}: {shortfall.label}", shortfall.detail) for shortfall in missing]
     return ProbeResult(SandboxLevel.NONE, tuple(reasons), tuple(_find_weaknesses(set())))
 
 

@@ -22,7 +22,7 @@ class SandboxLevel(IntEnum):
     BWRAP = 2
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         return ("none", "landlock", "bubblewrap")[self]
 
 
