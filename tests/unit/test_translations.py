@@ -200,7 +200,7 @@ def test_sentences_are_found() -> None:
 
 def test_every_word_a_script_asks_for_is_in_a_template() -> None:
     given = {name for path in TEMPLATES for name in re.findall(r"\bdata-([a-z0-9-]+)=", path.read_text())}
-    asked = {word for path in SCRIPTS for word in re.findall(r"(?<!/)\bwords\.([a-z]\w*)\b(?!\()", path.read_text())}
+    asked = {word for path in SCRIPTS for word in re.findall(r"(?<!/)\btexts\.([a-z]\w*)\b(?!\()", path.read_text())}
     named = {word: re.sub(r"[A-Z]", lambda letter: f"-{letter[0].lower()}", word) for word in asked}
     assert asked
     assert [word for word, attribute in sorted(named.items()) if attribute not in given] == []

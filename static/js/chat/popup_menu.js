@@ -2,7 +2,7 @@
 
 const GAP = 4;
 
-export function popup(menu) {
+export function createPopupMenu(menu) {
   let opener = null;
   let pressedWhileOpen = null;
 
@@ -17,18 +17,18 @@ export function popup(menu) {
   menu.addEventListener("click", ({ target }) => target.closest("[role=menuitem]") && close());
   menu.addEventListener("keydown", (event) => {
     const all = items();
-    const place = all.indexOf(document.activeElement);
-    const to = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: -1 }[event.key];
+    const index = all.indexOf(document.activeElement);
+    const to = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: -1 }[event.key];
     if (to !== undefined) all.at(to % all.length).focus();
     else if (event.key === "Escape" || event.key === "Tab") close();
-    else if (event.key.length === 1 && event.key !== " ") letter(all, place, event.key.toLowerCase());
+    else if (event.key.length === 1 && event.key !== " ") focusByLetter(all, index, event.key.toLowerCase());
     else return;
     event.preventDefault();
     event.stopPropagation(); // Escape closes the menu, and does not also stop a run
   });
 
-  function letter(all, place, key) {
-    [...all.slice(place + 1), ...all].find((item) => item.textContent.trim().toLowerCase().startsWith(key))?.focus();
+  function focusByLetter(all, index, key) {
+    [...all.slice(index + 1), ...all].find((item) => item.textContent.trim().toLowerCase().startsWith(key))?.focus();
   }
 
   /** Below the button, or above where there is no room; on a phone the stylesheet puts it at the lower edge. */

@@ -7,7 +7,7 @@
  */
 
 export const PAGE = 100; // messages of one page of history
-const MOST_ROUNDS = 5; // of catching up in a row; what is then still missing comes with the next event
+const MAX_ROUNDS = 5; // of catching up in a row; what is then still missing comes with the next event
 
 export class SessionFeed {
   /** onHistory({messages, queued, activeRun}) replaces what is shown; onEvent(payload) adds to it. */
@@ -18,7 +18,7 @@ export class SessionFeed {
     this.cursor = 0; // of the last event seen, or covered by the stored messages
     this.epoch = undefined; // of the log it counts in
     this.runs = new Map(); // run id → last seq seen
-    this.early = []; // arrived while catching up
+    this.pendingEvents = []; // arrived while catching up
     this.syncing = null;
     this.again = false;
     this.closed = false;
@@ -50,7 +50,7 @@ export class SessionFeed {
     if (this.closed || !this.#isOurs(payload) || !(this.loaded || this.syncing)) return null;
     if (payload.change === "reset") return this.reload(); // another generation: what is shown belongs to the last one
     if (!this.syncing && payload.cursor <= this.cursor + 1) return this.#apply(payload);
-    this.early.push(payload);
+    this.pendingEvents.push(payload);
     return this.syncing ? null : this.sync();
   }
 
@@ -60,14 +60,14 @@ export class SessionFeed {
   }
 
   async #sync() {
-    for (let round = 0; this.again && !this.closed && round < MOST_ROUNDS; round++) {
+    for (let round = 0; this.again && !this.closed && round < MAX_ROUNDS; round++) {
       this.again = false;
       if (!this.loaded || !(await this.#catchUp())) await this.#load();
-      const early = this.early.sort((a, b) => a.cursor - b.cursor);
-      this.early = [];
-      for (const payload of early) {
+      const pendingEvents = this.pendingEvents.sort((a, b) => a.cursor - b.cursor);
+      this.pendingEvents = [];
+      for (const payload of pendingEvents) {
         if (payload.cursor > this.cursor + 1) this.again = true;
-        if (this.again) this.early.push(payload);
+        if (this.again) this.pendingEvents.push(payload);
         else this.#apply(payload);
       }
     }
@@ -89,8 +89,8 @@ export class SessionFeed {
   async #catchUp() {
     let more = true;
     while (more && this.loaded && !this.closed) {
-      const place = { fromStateVersion: this.cursor, epoch: this.epoch };
-      const page = await this.gateway.request("sessions.history", { sessionKey: this.sessionKey, ...place });
+      const position = { fromStateVersion: this.cursor, epoch: this.epoch };
+      const page = await this.gateway.request("sessions.history", { sessionKey: this.sessionKey, ...position });
       if (page.resync_required) return false;
       for (const { payload } of page.events) if (!this.closed) this.#apply(payload);
       this.cursor = Math.max(this.cursor, page.cursor);

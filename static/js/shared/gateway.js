@@ -26,12 +26,12 @@ const PROTOCOL = 4;
 const REQUEST_MS = 30_000;
 const HANDSHAKE_MS = 15_000;
 const FIRST_RETRY_MS = 250; // a restarted server is often back at once
-const LONGEST_RETRY_MS = 15_000;
+const MAX_RETRY_MS = 15_000;
 const TICK_MS = 30_000; // until hello-ok says otherwise
 
 /** Close codes: ours, and those of the server that trying again cannot mend. */
 const CLOSE = { normal: 1000, protocol: 1002, policy: 1008, stalled: 4000 };
-const SOMEBODY = { id: "browser", version: "1", platform: "web", mode: "ui" };
+const DEFAULT_CLIENT = { id: "browser", version: "1", platform: "web", mode: "ui" };
 const ignore = () => {};
 
 /** An answer that says no, or no answer at all: `code` is the server's, or DISCONNECTED or TIMEOUT. */
@@ -45,7 +45,7 @@ export class GatewayError extends Error {
 /** How long to wait before the nth try: up to 250 ms, 1 s, then doubling to 15 s, half of it random so that clients spread out. */
 export function retryDelay(tries, random = Math.random()) {
   const longest = tries === 0 ? FIRST_RETRY_MS : FIRST_RETRY_MS * 2 ** (tries + 1);
-  return Math.min(longest, LONGEST_RETRY_MS) * (0.5 + random / 2);
+  return Math.min(longest, MAX_RETRY_MS) * (0.5 + random / 2);
 }
 
 /** Random letters for keys. `crypto.randomUUID` exists on secure origins only, this on all. */
@@ -55,7 +55,7 @@ export function randomId() {
 
 export class Gateway {
   /** @param {Options} options */
-  constructor({ url, token = "", client = SOMEBODY, caps = [], scopes = [], onState = ignore, onEvent = ignore, onGap = ignore }) {
+  constructor({ url, token = "", client = DEFAULT_CLIENT, caps = [], scopes = [], onState = ignore, onEvent = ignore, onGap = ignore }) {
     Object.assign(this, { url, token, client, caps, scopes, onState, onEvent, onGap });
     this.socket = null;
     this.ready = false;
@@ -87,7 +87,7 @@ export class Gateway {
   /** Leave for good. What is still unanswered is rejected. */
   close() {
     globalThis.removeEventListener?.("online", this.online);
-    this.#forget(CLOSE.normal, "");
+    this.#dropSocket(CLOSE.normal, "");
     clearTimeout(this.retryTimer);
     this.retryTimer = null;
     this.#rejectPending();
@@ -104,10 +104,10 @@ export class Gateway {
    */
   request(method, params = {}, { timeoutMs = REQUEST_MS, expectFinal = false } = {}) {
     if (!this.ready) return Promise.reject(disconnected());
-    return this.#ask(method, params, timeoutMs, expectFinal);
+    return this.#send(method, params, timeoutMs, expectFinal);
   }
 
-  #ask(method, params, timeoutMs, expectFinal = false) {
+  #send(method, params, timeoutMs, expectFinal = false) {
     const id = String(++this.lastId);
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
@@ -129,16 +129,16 @@ export class Gateway {
     const socket = new WebSocket(this.url);
     this.socket = socket;
     socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
-    socket.onclose = ({ code }) => this.#lost(code);
+    socket.onclose = ({ code }) => this.#handleClose(code);
     // A server that accepts and then says nothing is as good as none.
     this.deadline = setTimeout(() => this.#giveUp("no hello"), HANDSHAKE_MS);
   }
 
   #receive(frame) {
     this.heardAt = Date.now();
-    if (frame.type === "res") return this.#answered(frame);
+    if (frame.type === "res") return this.#handleResponse(frame);
     if (frame.type !== "event") return;
-    if (frame.event === "connect.challenge") return void this.#hello();
+    if (frame.event === "connect.challenge") return void this.#sendConnect();
     if (typeof frame.seq === "number") {
       const gap = this.lastSeq !== null && frame.seq > this.lastSeq + 1;
       this.lastSeq = frame.seq;
@@ -147,23 +147,23 @@ export class Gateway {
     this.onEvent(frame.event, frame.payload ?? {});
   }
 
-  #answered({ id, ok, payload, error }) {
-    const asked = this.pending.get(id);
-    if (!asked) return; // it came after its time-out, or is the second one of two that nobody waits for
-    if (asked.expectFinal && ok && payload?.status === "accepted") return;
+  #handleResponse({ id, ok, payload, error }) {
+    const request = this.pending.get(id);
+    if (!request) return; // it came after its time-out, or is the second one of two that nobody waits for
+    if (request.expectFinal && ok && payload?.status === "accepted") return;
     this.pending.delete(id);
-    clearTimeout(asked.timer);
-    if (ok) asked.resolve(payload ?? {});
-    else asked.reject(new GatewayError(error ?? { code: "UNAVAILABLE", message: "no reason given" }));
+    clearTimeout(request.timer);
+    if (ok) request.resolve(payload ?? {});
+    else request.reject(new GatewayError(error ?? { code: "UNAVAILABLE", message: "no reason given" }));
   }
 
-  async #hello() {
+  async #sendConnect() {
     const { client, caps, scopes, token } = this;
     const params = { minProtocol: PROTOCOL, maxProtocol: PROTOCOL, client, role: "operator", caps, scopes };
     if (token) params.auth = { token };
     const locale = globalThis.document?.documentElement.lang || navigator.language;
     try {
-      const hello = await this.#ask("connect", { ...params, locale, userAgent: navigator.userAgent }, HANDSHAKE_MS);
+      const hello = await this.#send("connect", { ...params, locale, userAgent: navigator.userAgent }, HANDSHAKE_MS);
       clearTimeout(this.deadline);
       this.tries = 0;
       this.ready = true;
@@ -185,11 +185,11 @@ export class Gateway {
 
   /** Leave a connection that is dead but open: its own close event may take minutes. */
   #giveUp(reason) {
-    this.#forget(CLOSE.stalled, reason);
-    this.#lost(CLOSE.stalled);
+    this.#dropSocket(CLOSE.stalled, reason);
+    this.#handleClose(CLOSE.stalled);
   }
 
-  #forget(code, reason) {
+  #dropSocket(code, reason) {
     clearTimeout(this.deadline);
     clearInterval(this.watch);
     this.ready = false;
@@ -207,7 +207,7 @@ export class Gateway {
     this.pending.clear();
   }
 
-  #lost(code) {
+  #handleClose(code) {
     clearTimeout(this.deadline);
     clearInterval(this.watch);
     const refusal = this.refusal;

@@ -12,7 +12,7 @@ const exact = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: 
 const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 7], ["week", Infinity]];
 
 /** 5 seconds ago, in 3 days. */
-function age(ms) {
+function formatAge(ms) {
   const [sign, round] = ms < 0 ? [1, Math.round] : [-1, Math.floor]; // eight hours from now is not "in 7 hours" a second later
   let amount = Math.abs(ms) / 1000;
   for (const [unit, size] of STEPS) {
@@ -23,26 +23,26 @@ function age(ms) {
 }
 
 /** An element for a moment, in milliseconds since 1970. */
-export function momentOf(ms) {
+export function createTimeElement(ms) {
   const time = document.createElement("time");
   time.dateTime = new Date(ms).toISOString();
   time.dataset.ago = "";
   time.ariaLive = "off"; // it is not read out each time it changes, wherever it stands
-  tell(time);
+  update(time);
   return time;
 }
 
-function tell(time) {
+function update(time) {
   const then = Date.parse(time.dateTime);
-  const text = age(Date.now() - then);
+  const text = formatAge(Date.now() - then);
   if (time.textContent === text) return;
   time.textContent = text;
   time.title = exact.format(then);
 }
 
-function tellAll() {
-  document.querySelectorAll("time[data-ago]").forEach(tell);
+function updateAll() {
+  document.querySelectorAll("time[data-ago]").forEach(update);
 }
 
-tellAll();
-everySecond(tellAll);
+updateAll();
+everySecond(updateAll);

@@ -8,21 +8,21 @@
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-export class Unsent {
+export class UnsentMessages {
   constructor(account) {
     this.prefix = `clawsite.unsent.${account}.`;
-    this.messages = new Map(this.#stored()); // run id → {sessionKey, message, attachments?, replaces?, at}
+    this.messages = new Map(this.#readStored()); // run id → {sessionKey, message, attachments?, replaces?, at}
   }
 
   add(runId, params) {
-    const kept = { ...params, at: Date.now() };
-    this.messages.set(runId, kept);
-    attempt(() => localStorage.setItem(this.prefix + runId, JSON.stringify(kept)));
+    const stored = { ...params, at: Date.now() };
+    this.messages.set(runId, stored);
+    tryStorage(() => localStorage.setItem(this.prefix + runId, JSON.stringify(stored)));
   }
 
   /** The server has accepted or refused it. */
   remove(runId) {
-    if (this.messages.delete(runId)) attempt(() => localStorage.removeItem(this.prefix + runId));
+    if (this.messages.delete(runId)) tryStorage(() => localStorage.removeItem(this.prefix + runId));
   }
 
   has(runId) {
@@ -34,26 +34,26 @@ export class Unsent {
   }
 
   /** Whether it was written too long ago to be sent without asking. */
-  isOld(runId) {
+  isStale(runId) {
     return Date.now() - this.messages.get(runId).at > DAY_MS;
   }
 
   /** [run id, {sessionKey, message, …}], in the order of writing; of one session or of all. */
   list(sessionKey = null) {
-    return [...this.messages].filter(([, kept]) => sessionKey === null || kept.sessionKey === sessionKey);
+    return [...this.messages].filter(([, stored]) => sessionKey === null || stored.sessionKey === sessionKey);
   }
 
-  #stored() {
-    const found = attempt(() => Object.entries(localStorage).filter(([name]) => name.startsWith(this.prefix))) ?? [];
-    return found
-      .map(([name, text]) => [name.slice(this.prefix.length), attempt(() => JSON.parse(text))])
-      .filter(([, kept]) => kept?.sessionKey && typeof kept.message === "string")
+  #readStored() {
+    const entries = tryStorage(() => Object.entries(localStorage).filter(([name]) => name.startsWith(this.prefix))) ?? [];
+    return entries
+      .map(([name, text]) => [name.slice(this.prefix.length), tryStorage(() => JSON.parse(text))])
+      .filter(([, stored]) => stored?.sessionKey && typeof stored.message === "string")
       .sort(([, one], [, other]) => one.at - other.at);
   }
 }
 
 /** Storage may be switched off or full, and anybody can write nonsense into it: then go without. */
-function attempt(step) {
+function tryStorage(step) {
   try {
     return step();
   } catch {

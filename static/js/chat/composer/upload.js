@@ -1,7 +1,7 @@
 /** One file on its way to the server. XMLHttpRequest, because fetch does not tell how much of it has been sent. */
 
 /** Why an upload failed: the server's words if it had any, and whether another try could help. */
-export class UploadFailed extends Error {
+export class UploadError extends Error {
   constructor(status, message = "") {
     super(message);
     this.status = status; // 0 when there was no answer
@@ -17,11 +17,11 @@ export function upload(file, { url, token, onProgress }) {
   const request = new XMLHttpRequest();
   const done = new Promise((resolve, reject) => {
     request.upload.onprogress = ({ loaded, total }) => onProgress(total ? loaded / total : 0);
-    request.onerror = request.ontimeout = () => reject(new UploadFailed(0));
+    request.onerror = request.ontimeout = () => reject(new UploadError(0));
     request.onload = () => {
-      const answer = parsed(request.responseText);
-      if (request.status < 300 && answer?.id) resolve(answer);
-      else reject(new UploadFailed(request.status, told(answer)));
+      const response = parseJson(request.responseText);
+      if (request.status < 300 && response?.id) resolve(response);
+      else reject(new UploadError(request.status, getErrorMessage(response)));
     };
   });
   const body = new FormData();
@@ -33,7 +33,7 @@ export function upload(file, { url, token, onProgress }) {
   return { done, cancel: () => request.abort() };
 }
 
-function parsed(text) {
+function parseJson(text) {
   try {
     return JSON.parse(text);
   } catch {
@@ -41,7 +41,7 @@ function parsed(text) {
   }
 }
 
-function told(answer) {
-  const message = answer?.error?.message ?? answer?.error ?? answer?.message;
+function getErrorMessage(response) {
+  const message = response?.error?.message ?? response?.error ?? response?.message;
   return typeof message === "string" ? message : "";
 }

@@ -10,7 +10,7 @@ const FENCE_IN_ITEM = /^\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(`{3,}|~{3,})/;
 const ITEM = /^ {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)/;
 const INTERRUPTING_ITEM = /^ {0,3}(?:[-*+]|1[.)])\s+\S/; // what may follow a paragraph without a blank line
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]|$)/;
-const MATHS = { $$: /\$\$\s*$/, "\\[": /\\\]\s*$/ }; // how a line begins, and how the last one ends
+const MATH = { $$: /\$\$\s*$/, "\\[": /\\\]\s*$/ }; // how a line begins, and how the last one ends
 
 export class BlockReader {
   constructor() {
@@ -37,7 +37,7 @@ export class BlockReader {
     const closed = [];
     const lines = (this.line + text).replaceAll("\r\n", "\n").split("\n");
     this.line = lines.pop();
-    for (const line of lines) this.#take(line, closed);
+    for (const line of lines) this.#addLine(line, closed);
     // The first letter after a list's blank line tells that it is over; its line may take a while.
     if (this.blank && !this.fence && /^[^\s\d*+-]/.test(this.line)) this.#close(closed);
     return closed;
@@ -50,9 +50,9 @@ export class BlockReader {
     return closed;
   }
 
-  #take(line, closed) {
-    if (this.fence) return this.#inside(line, closed);
-    if (!line.trim()) return this.#empty(line, closed);
+  #addLine(line, closed) {
+    if (this.fence) return this.#addFenced(line, closed);
+    if (!line.trim()) return this.#addBlank(line, closed);
     if (this.kind === "list") {
       if (this.#continuesList(line)) return this.#add(line);
       this.#close(closed);
@@ -63,13 +63,13 @@ export class BlockReader {
     }
     this.kind ??= kind;
     this.#add(line);
-    if (this.kind === "code") this.fence = endOfFence(FENCE.exec(line)[2]);
-    if (this.kind === "maths") this.fence = MATHS[line.trim().slice(0, 2)];
+    if (this.kind === "code") this.fence = closingFence(FENCE.exec(line)[2]);
+    if (this.kind === "maths") this.fence = MATH[line.trim().slice(0, 2)];
     if (this.kind === "heading") this.#close(closed);
     if (this.kind === "list") this.#fenceInItem(line);
   }
 
-  #inside(line, closed) {
+  #addFenced(line, closed) {
     if (this.kind === "maths" && !line.trim()) return this.#close(closed); // it was none
     this.block += `${line}\n`;
     if (!this.fence.test(line)) return;
@@ -77,7 +77,7 @@ export class BlockReader {
     if (this.kind !== "list") this.#close(closed);
   }
 
-  #empty(line, closed) {
+  #addBlank(line, closed) {
     if (this.kind !== "list") return this.#close(closed);
     this.block += `${line}\n`;
     this.blank = true;
@@ -97,7 +97,7 @@ export class BlockReader {
 
   #fenceInItem(line) {
     const mark = FENCE_IN_ITEM.exec(line)?.[1];
-    if (mark) this.fence = endOfFence(mark);
+    if (mark) this.fence = closingFence(mark);
   }
 
   #close(closed) {
@@ -115,10 +115,10 @@ function kindOf(line) {
   const start = line.trimStart();
   if (start.startsWith(">")) return "quote";
   if (start.startsWith("|")) return "table";
-  const maths = MATHS[start.slice(0, 2)];
-  return maths && !maths.test(start.slice(2)) ? "maths" : "text";
+  const closing = MATH[start.slice(0, 2)];
+  return closing && !closing.test(start.slice(2)) ? "maths" : "text";
 }
 
-function endOfFence(mark) {
+function closingFence(mark) {
   return new RegExp(`^\\s*${mark[0]}{${mark.length},}\\s*$`);
 }

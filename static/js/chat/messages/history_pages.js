@@ -4,19 +4,19 @@
  */
 
 import { PAGE } from "../../shared/feed.js";
-import { reason } from "../../shared/texts.js";
+import { describeError } from "../../shared/texts.js";
 
-const AHEAD = 1500; // pixels before the edge at which the next page is fetched
+const PREFETCH_PIXELS = 1500; // pixels before the edge at which the next page is fetched
 
-export class Pages {
-  /** @param {{app, transcript, reading, log: Element, top: Element, bottom: Element}} parts */
-  constructor({ app, transcript, reading, log, top, bottom }) {
-    Object.assign(this, { app, transcript, reading, top, bottom, older: null, newer: null, asking: false, joining: false });
+export class HistoryPages {
+  /** @param {{app, transcript, scroll, log: Element, top: Element, bottom: Element}} parts */
+  constructor({ app, transcript, scroll, log, top, bottom }) {
+    Object.assign(this, { app, transcript, scroll, top, bottom, older: null, newer: null, loading: false, joining: false });
     this.watch = new IntersectionObserver(
       (entries) => {
         for (const { target, isIntersecting } of entries) if (isIntersecting) this.#load(target === top ? "older" : "newer");
       },
-      { root: log, rootMargin: `${AHEAD}px 0px` },
+      { root: log, rootMargin: `${PREFETCH_PIXELS}px 0px` },
     );
     for (const edge of [top, bottom]) edge.querySelector("button").addEventListener("click", () => this.#load(edge === top ? "older" : "newer"));
   }
@@ -40,7 +40,7 @@ export class Pages {
   /** Show the page around a message instead of the newest one. False when there is no such message. */
   async around(messageId) {
     const { sessionKey } = this.app.feed;
-    const page = await this.#ask({ around: messageId }).catch((error) => {
+    const page = await this.#request({ around: messageId }).catch((error) => {
       if (error.code === "NOT_FOUND") return { messages: [] };
       throw error;
     });
@@ -53,20 +53,20 @@ export class Pages {
 
   async #load(which) {
     const from = this[which];
-    if (from === null || this.asking) return;
-    this.asking = true;
+    if (from === null || this.loading) return;
+    this.loading = true;
     const { feed } = this.app;
     try {
-      const page = await this.#ask(which === "older" ? { before: from } : { after: from });
+      const page = await this.#request(which === "older" ? { before: from } : { after: from });
       if (feed !== this.app.feed || from !== this[which]) return;
-      if (which === "older") this.reading.keepPlace(() => this.transcript.prepend(page.messages));
+      if (which === "older") this.scroll.preservePosition(() => this.transcript.prepend(page.messages));
       else this.transcript.add(page.messages);
       this[which] = (which === "older" ? page.nextCursor : page.newerCursor) ?? null;
       if (which === "newer" && !this.behind) await this.#join(feed);
     } catch (error) {
-      if (error.code !== "DISCONNECTED") this.app.problem(reason(this.app.words, error));
+      if (error.code !== "DISCONNECTED") this.app.showProblem(describeError(error, this.app.texts));
     } finally {
-      this.asking = false;
+      this.loading = false;
       this.#draw();
     }
   }
@@ -81,8 +81,8 @@ export class Pages {
     }
   }
 
-  #ask(wish) {
-    return this.app.gateway.request("chat.history", { sessionKey: this.app.feed.sessionKey, limit: PAGE, html: true, notices: true, ...wish });
+  #request(position) {
+    return this.app.gateway.request("chat.history", { sessionKey: this.app.feed.sessionKey, limit: PAGE, html: true, notices: true, ...position });
   }
 
   /** Observing again tells at once whether the edge is still near: a page may have been short. */

@@ -1,11 +1,11 @@
 /** Changing a message that was sent, where it stands. */
 
-import { copyOf } from "../../shared/elements.js";
+import { cloneTemplate } from "../../shared/elements.js";
 
 /** @param {Element} element of the message @param {(text: string) => void} onDone called with the changed text */
 export function editMessage(element, text, onDone) {
   if (element.querySelector(".editor")) return;
-  const form = copyOf("message-editor");
+  const form = cloneTemplate("message-editor");
   const field = form.querySelector("textarea");
   field.value = text;
   element.classList.add("edited");

@@ -1,16 +1,16 @@
 /** Everything of one run in one section: what was asked, the answers, the tools, and a line that says how it goes or how it ended. */
 
-import { copyOf, put } from "../../shared/elements.js";
-import { hint } from "../../shared/run_reasons.js";
+import { cloneTemplate, setText } from "../../shared/elements.js";
+import { describeHint } from "../../shared/run_reasons.js";
 
 export class RunView {
-  constructor(runId, words) {
-    Object.assign(this, { runId, words });
-    this.box = copyOf("run");
+  constructor(runId, texts) {
+    Object.assign(this, { runId, texts });
+    this.box = cloneTemplate("run");
     this.ending = this.box.querySelector(".ending");
-    this.asked = null; // the person's message
-    this.told = false; // the server has told of it
-    this.operates = false; // it answers nobody, so there is nothing to ask again
+    this.userMessage = null; // the person's message
+    this.acknowledged = false; // the server has told of it
+    this.isOperation = false; // it answers nobody, so there is nothing to ask again
     this.messages = [];
     this.cards = [];
   }
@@ -21,19 +21,19 @@ export class RunView {
   }
 
   /** How it goes: queued, working, waiting. */
-  goes(state, text) {
-    this.#say(state, text, "", false);
+  setState(state, text) {
+    this.#draw(state, text, "", false);
   }
 
   /** How it ended; nothing to say when it went well. */
-  ended(text = "", { bad = false, kind = "" } = {}) {
-    this.#say(bad ? "failed" : "ended", text, bad ? hint(kind, this.words) : "", Boolean(text) && !this.operates);
+  showEnd(text = "", { bad = false, kind = "" } = {}) {
+    this.#draw(bad ? "failed" : "ended", text, bad ? describeHint(kind, this.texts) : "", Boolean(text) && !this.isOperation);
   }
 
   /** It was stopped, with or without having said something. */
-  stopped() {
-    const said = this.cards.length || this.messages.some(({ text }) => text);
-    this.ended(said ? this.words.aborted : this.words.abortedUnanswered);
+  showStopped() {
+    const hasOutput = this.cards.length || this.messages.some(({ text }) => text);
+    this.showEnd(hasOutput ? this.texts.aborted : this.texts.abortedUnanswered);
   }
 
   /** Nothing goes on in it any more. */
@@ -47,12 +47,12 @@ export class RunView {
     return this.messages.findLast(({ text }) => text) ?? this.messages.at(-1);
   }
 
-  #say(state, text, advice, again) {
+  #draw(state, text, advice, again) {
     this.ending.dataset.state = state;
     const note = this.ending.querySelector(".note");
     if (note.textContent !== text) note.textContent = text;
     note.classList.toggle("bad", state === "failed");
-    put(this.ending.querySelector(".hint"), advice);
+    setText(this.ending.querySelector(".hint"), advice);
     this.ending.querySelector("button").hidden = !again;
   }
 }

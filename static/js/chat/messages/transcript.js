@@ -4,16 +4,16 @@
  * Words of people, agents and tools are data: they enter the page as text nodes, or as HTML that the server made of them.
  */
 
-import { showUnderWay } from "./live_events.js";
+import { showActiveRun } from "./live_events.js";
 import { AgentMessage, UserMessage } from "./message.js";
 import { RunView } from "./run_view.js";
 import { addStored } from "./stored_messages.js";
 import { ToolCard } from "./tool_card.js";
 
 export class Transcript {
-  /** `page` is {words, renderer, username, address, explain, letAsk}. onRuns({unfinished, waiting}), onAnswer(text), onAsked(tool) and onNews() may be set by their listeners. */
+  /** `page` is {words, renderer, username, address, explain, letAsk}. onRuns({unfinished, waiting}), onAnswer(text), onApprovalRequested(tool) and onNewMessage() may be set by their listeners. */
   constructor({ root, page }) {
-    Object.assign(this, { root, page, words: page.words, onRuns: () => {}, onAnswer: () => {}, onAsked: () => {}, onNews: () => {} });
+    Object.assign(this, { root, page, texts: page.texts, onRuns: () => {}, onAnswer: () => {}, onApprovalRequested: () => {}, onNewMessage: () => {} });
     this.clear();
   }
 
@@ -24,9 +24,9 @@ export class Transcript {
     this.waiting = new Set();
     this.messages = new Map(); // message id → AgentMessage
     this.tools = new Map(); // call id → ToolCard
-    this.ends = new Map(); // call id → how its command ended in the background
+    this.commandEnds = new Map(); // call id → how its command ended in the background
     this.older = null; // while older messages are put before the others
-    this.#tellRuns();
+    this.#notifyRuns();
   }
 
   get isEmpty() {
@@ -36,14 +36,14 @@ export class Transcript {
   /** Add what is stored, and what is under way just now. What is shown already stays as it is. */
   show({ messages, queued, activeRun: active }) {
     this.add(messages);
-    if (active) showUnderWay(this, active);
+    if (active) showActiveRun(this, active);
     for (const run of queued ?? []) {
       if (run.operation) {
-        this.operates(run.runId);
+        this.addOperation(run.runId);
         continue;
       }
       const content = [{ type: "text", text: run.text }, ...(run.attachments ?? [])];
-      this.accepted(run.runId, { content, timestamp: run.acceptedAt, truncated: run.truncated, sender: run.sender });
+      this.addAccepted(run.runId, { content, timestamp: run.acceptedAt, truncated: run.truncated, sender: run.sender });
     }
     this.#settleEnded();
   }
@@ -62,60 +62,60 @@ export class Transcript {
     this.#settleEnded();
   }
 
-  /** Somebody's message, shown once however often it is told: by us when sending, then by the server. */
-  asked(runId, message, note) {
-    const run = this.begin(runId, note);
-    if (!run.asked) {
-      run.asked = new UserMessage(this.page);
-      run.asked.show(message);
-      run.box.prepend(run.asked.element);
-      this.onNews();
+  /** Somebody's message, shown once however often it is acknowledged: by us when sending, then by the server. */
+  showUserMessage(runId, message, note) {
+    const run = this.startRun(runId, note);
+    if (!run.userMessage) {
+      run.userMessage = new UserMessage(this.page);
+      run.userMessage.show(message);
+      run.box.prepend(run.userMessage.element);
+      this.onNewMessage();
     }
-    run.asked.know(message);
+    run.userMessage.update(message);
   }
 
-  accepted(runId, message) {
-    this.run(runId).told = true;
-    this.asked(runId, message, this.words.queued);
-    this.goes(runId, "queued", this.words.queued);
+  addAccepted(runId, message) {
+    this.getRun(runId).acknowledged = true;
+    this.showUserMessage(runId, message, this.texts.queued);
+    this.setState(runId, "queued", this.texts.queued);
   }
 
   /** A run without a message waits for its turn: it will summarise the conversation. */
-  operates(runId) {
-    const run = this.run(runId);
-    run.asked?.element.remove(); // the command was taken for a message while it was sent
-    Object.assign(run, { told: true, operates: true, asked: null });
-    this.goes(runId, "queued", this.words.willSummarise);
+  addOperation(runId) {
+    const run = this.getRun(runId);
+    run.userMessage?.element.remove(); // the command was taken for a message while it was sent
+    Object.assign(run, { acknowledged: true, isOperation: true, userMessage: null });
+    this.setState(runId, "queued", this.texts.willSummarise);
   }
 
-  /** The server has told of this run. */
-  knows(runId) {
-    return Boolean(this.runs.get(runId)?.told);
+  /** The server has acknowledged of this run. */
+  isAcknowledged(runId) {
+    return Boolean(this.runs.get(runId)?.acknowledged);
   }
 
   /** How far the sending of a message has come; what the server tells of its run counts for more. */
-  mark(runId, note) {
+  setSendingNote(runId, note) {
     const run = this.runs.get(runId);
-    if (run && !run.told) run.goes("queued", note);
+    if (run && !run.acknowledged) run.setState("queued", note);
   }
 
-  /** Take back a message that never became a run. False when it did: its own events tell how it ended. */
-  unsend(runId) {
+  /** Take back a message that never became a run. False when it did: its own events showEnd how it ended. */
+  removeUnsent(runId) {
     const run = this.runs.get(runId);
-    if (!run || run.told) return false;
-    this.withdrawn(runId);
+    if (!run || run.acknowledged) return false;
+    this.removeRun(runId);
     return true;
   }
 
   /** A message was taken back before its turn: as if it had never been said. */
-  withdrawn(runId) {
+  removeRun(runId) {
     this.runs.get(runId)?.box.remove();
     this.runs.delete(runId);
-    this.#ended(runId);
+    this.#markEnded(runId);
   }
 
   /** Hide what comes after a message, or everything. What we are sending just now stays. False when the message is not here. */
-  keepThrough(messageId) {
+  truncateAfter(messageId) {
     const last = messageId ? this.find(messageId) : null;
     if (messageId && !last) return false;
     const box = last?.closest(".run") ?? last;
@@ -123,21 +123,21 @@ export class Transcript {
       if (next.matches(".ending")) break;
       next.remove();
     }
-    const unsent = new Set([...this.runs.values()].filter(({ told }) => !told).map((run) => run.box));
+    const unsent = new Set([...this.runs.values()].filter(({ acknowledged }) => !acknowledged).map((run) => run.box));
     for (const element of [...this.root.children]) {
       const after = !box || box.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING;
       if (after && !unsent.has(element)) element.remove();
     }
-    this.#forget();
+    this.#dropDetached();
     return true;
   }
 
   /** Hide a run and what comes after it, since it is asked anew. */
-  dropFrom(runId) {
+  removeFrom(runId) {
     const box = this.runs.get(runId)?.box;
     while (box?.nextElementSibling) box.nextElementSibling.remove();
     box?.remove();
-    this.#forget();
+    this.#dropDetached();
   }
 
   find(messageId) {
@@ -145,7 +145,7 @@ export class Transcript {
   }
 
   /** What was streamed of a message is void. The next attempt may have another id, so nothing of this one stays. */
-  void(messageId) {
+  discardMessage(messageId) {
     const message = this.messages.get(messageId);
     if (!message || message.final) return;
     message.element.remove();
@@ -153,36 +153,36 @@ export class Transcript {
     this.messages.delete(messageId);
   }
 
-  card(runId, callId, name, args) {
+  getCard(runId, callId, name, args) {
     let card = this.tools.get(callId);
     if (!card) {
-      const { explain, letAsk } = this.page;
-      card = new ToolCard({ words: this.words, name, letAsk: letAsk?.(), explained: explain && `${explain}?${new URLSearchParams({ run: runId, call: callId })}` });
+      const { explainUrl, allowRequestsUrl } = this.page;
+      card = new ToolCard({ texts: this.texts, name, allowRequestsUrl: allowRequestsUrl?.(), explainUrl: explainUrl && `${explainUrl}?${new URLSearchParams({ run: runId, call: callId })}` });
       this.tools.set(callId, card);
-      this.run(runId).cards.push(card);
-      this.place(runId, card.element);
+      this.getRun(runId).cards.push(card);
+      this.addToRun(runId, card.element);
     }
-    if (args) card.ask(args);
+    if (args) card.showArguments(args);
     return card;
   }
 
-  message(runId, messageId) {
+  getMessage(runId, messageId) {
     let message = this.messages.get(messageId);
     if (!message) {
       message = new AgentMessage(this.page);
-      message.know({ messageId });
+      message.update({ messageId });
       this.messages.set(messageId, message);
-      this.run(runId).messages.push(message);
-      this.place(runId, message.element);
-      this.onNews();
+      this.getRun(runId).messages.push(message);
+      this.addToRun(runId, message.element);
+      this.onNewMessage();
     }
     return message;
   }
 
-  run(runId) {
+  getRun(runId) {
     let run = this.runs.get(runId);
     if (!run) {
-      run = new RunView(runId, this.words);
+      run = new RunView(runId, this.texts);
       run.box.dataset.runId = runId;
       this.runs.set(runId, run);
       (this.older?.top ?? this.root).append(run.box);
@@ -195,7 +195,7 @@ export class Transcript {
    * A name for messages that belong to no run, such as those of a copied conversation: a person's message begins another, what
    * follows goes with it. The same message gets the same name again.
    */
-  looseRun({ role, messageId }) {
+  getLooseRunId({ role, messageId }) {
     const known = messageId && this.find(messageId)?.closest(".run")?.dataset.runId;
     if (known) return known;
     const last = (this.older?.top ?? this.root).lastElementChild;
@@ -204,57 +204,57 @@ export class Transcript {
   }
 
   /** What belongs to a run stands with it, even when another message was queued meanwhile. */
-  place(runId, element) {
-    const run = this.run(runId);
+  addToRun(runId, element) {
+    const run = this.getRun(runId);
     if (!this.older || this.older.made.has(run)) return run.add(element);
     if (!this.older.runs.has(run)) this.older.runs.set(run, new DocumentFragment());
     this.older.runs.get(run).append(element);
   }
 
-  begin(runId, note) {
-    const run = this.run(runId);
+  startRun(runId, note) {
+    const run = this.getRun(runId);
     if (!this.unfinished.has(runId)) {
       this.unfinished.add(runId);
-      run.goes("queued", note);
-      this.#tellRuns();
+      run.setState("queued", note);
+      this.#notifyRuns();
     }
     return run;
   }
 
-  goes(runId, state, text) {
-    this.begin(runId, text).goes(state, text);
-    this.#tellRuns();
+  setState(runId, state, text) {
+    this.startRun(runId, text).setState(state, text);
+    this.#notifyRuns();
   }
 
-  /** `tell` says in the run's last line how it ended. */
-  finish(runId, ts, tell) {
-    const run = this.run(runId);
+  /** `showEnd` says in the run's last line how it ended. */
+  finish(runId, ts, showEnd) {
+    const run = this.getRun(runId);
     run.settle(ts);
-    tell(run);
-    this.#ended(runId);
+    showEnd(run);
+    this.#markEnded(runId);
   }
 
   #settleEnded() {
     for (const [runId, run] of this.runs) if (!this.unfinished.has(runId)) run.settle();
   }
 
-  #ended(runId) {
+  #markEnded(runId) {
     this.waiting.delete(runId);
-    if (this.unfinished.delete(runId)) this.#tellRuns();
+    if (this.unfinished.delete(runId)) this.#notifyRuns();
   }
 
-  #tellRuns() {
+  #notifyRuns() {
     this.onRuns({ unfinished: this.unfinished.size, waiting: this.waiting.size > 0 });
   }
 
   /** Elements were taken away: so is what we know of them. */
-  #forget() {
+  #dropDetached() {
     for (const [id, { element }] of this.messages) if (!element.isConnected) this.messages.delete(id);
     for (const [id, { element }] of this.tools) if (!element.isConnected) this.tools.delete(id);
     for (const [id, { box }] of this.runs) {
       if (box.isConnected) continue;
       this.runs.delete(id);
-      this.#ended(id);
+      this.#markEnded(id);
     }
   }
 }

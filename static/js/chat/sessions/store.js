@@ -16,7 +16,7 @@ export class SessionStore {
     this.loaded = false;
     this.complete = false;
     this.defaults = {};
-    this.suspects = new Set(); // keys of which something was told
+    this.changedKeys = new Set(); // keys of which something was told
     this.refreshing = null;
     this.paging = null;
     this.again = false;
@@ -45,9 +45,9 @@ export class SessionStore {
   async #refresh() {
     while (this.again && this.gateway.ready) {
       this.again = false;
-      const changed = this.suspects;
-      this.suspects = new Set();
-      const { sessions, nextOffset, defaults } = await this.#ask({ limit: PAGE });
+      const changed = this.changedKeys;
+      this.changedKeys = new Set();
+      const { sessions, nextOffset, defaults } = await this.#list({ limit: PAGE });
       this.defaults = defaults ?? {};
       this.#head(sessions, nextOffset == null);
       for (const key of changed) if (this.rows.has(key) && !sessions.some((row) => row.key === key)) await this.#lookUp(key);
@@ -78,8 +78,8 @@ export class SessionStore {
   }
 
   async #more() {
-    const listed = [...this.rows.values()].filter(({ apart }) => !apart).length;
-    const { sessions, nextOffset } = await this.#ask({ limit: PAGE, offset: Math.max(0, listed - OVERLAP) });
+    const listed = [...this.rows.values()].filter(({ isLookedUp }) => !isLookedUp).length;
+    const { sessions, nextOffset } = await this.#list({ limit: PAGE, offset: Math.max(0, listed - OVERLAP) });
     for (const row of sessions) this.put({ ...row, rank: this.find(row.key)?.rank ?? Number.MAX_SAFE_INTEGER });
     this.complete = nextOffset == null;
     this.onChange();
@@ -93,15 +93,15 @@ export class SessionStore {
   }
 
   async #lookUp(key) {
-    const { sessions } = await this.#ask({ limit: 20, search: key });
+    const { sessions } = await this.#list({ limit: 20, search: key });
     const row = sessions.find((each) => each.key === key);
     const known = this.find(key);
-    if (row) this.put({ ...row, rank: known?.rank ?? 0, apart: known ? known.apart : true });
+    if (row) this.put({ ...row, rank: known?.rank ?? 0, isLookedUp: known ? known.isLookedUp : true });
     else if (!this.expected.has(key)) this.rows.delete(key);
   }
 
-  #ask(wish) {
-    return this.gateway.request("sessions.list", { ...wish, own: true, archived: this.archived, includeLastMessage: true });
+  #list(params) {
+    return this.gateway.request("sessions.list", { ...params, own: true, archived: this.archived, includeLastMessage: true });
   }
 
   put(row) {
@@ -111,8 +111,8 @@ export class SessionStore {
   }
 
   /** Something was told about a session: change what is known of it, and have the server say the rest. */
-  told(key, changes = {}) {
-    this.suspects.add(key);
+  markChanged(key, changes = {}) {
+    this.changedKeys.add(key);
     const row = this.find(key);
     if (row) this.put({ ...row, ...changes });
     this.onChange();
@@ -123,13 +123,13 @@ export class SessionStore {
   }
 
   /** Show `changes` (or {gone: true}) while `asking` is under way; when it fails, what the server says instead. */
-  async expect(key, changes, asking) {
+  async expect(key, changes, request) {
     const before = this.find(key);
     this.expected.set(key, [...(this.expected.get(key) ?? []), changes]);
     this.put({ key, ...before });
     this.onChange();
     try {
-      const answer = await asking;
+      const answer = await request;
       this.#settle(key, changes);
       return answer;
     } catch (error) {
