@@ -1,14 +1,14 @@
 /**
- * The dashboard told anew every few seconds, its plots every minute. The words come from the server; here they are put in their places.
+ * Refreshes the dashboard every few seconds and its usage card every minute. The server renders the texts; this script only inserts them.
  *
- * A page that nobody looks at does not ask. After a failure it asks less often, and says that what it shows is old.
+ * Hidden pages do not poll. After a failure the page polls less often and shows that its data is out of date.
  */
 
 import { createTimeElement } from "../shared/relative_times.js";
 
 const INTERVAL_MS = 4000;
 const MAX_INTERVAL_MS = 60_000;
-const USAGE_INTERVAL_MS = 60_000; // the last thirty days: counting them takes the server longer, and they change slowly
+const USAGE_INTERVAL_MS = 60_000; // the last 30 days: slower to compute, and they change slowly
 const SVG = "http://www.w3.org/2000/svg";
 
 const page = document.getElementById("dashboard");
@@ -22,7 +22,7 @@ async function refresh() {
   try {
     const withUsage = Date.now() - usageLoadedAt >= USAGE_INTERVAL_MS;
     const response = await fetch(page.dataset.live + (withUsage ? "?used" : ""), { headers: { Accept: "application/json" } });
-    if (response.redirected || response.status === 403) return location.reload(); // signed out, or not allowed any more
+    if (response.redirected || response.status === 403) return location.reload(); // signed out, or permission revoked
     if (!response.ok) throw new Error(String(response.status));
     const now = await response.json();
     show(now);
@@ -49,7 +49,7 @@ function show(now) {
   for (const body of page.querySelectorAll("[data-rows]")) showRows(body, now[body.dataset.rows]);
 }
 
-/** As the server has drawn it. Who is reading there with the keyboard is left alone until the next time. */
+/** Insert the card the server rendered, unless the keyboard focus is inside it. */
 function showUsage(html) {
   usageLoadedAt = Date.now();
   const old = document.getElementById("dash-used-card");
@@ -59,7 +59,7 @@ function showUsage(html) {
   old.replaceWith(fresh);
 }
 
-/** Rows are made anew only when something in them is new: a link that has the focus keeps it. */
+/** Rebuild the rows only if their content changed, so that a focused link keeps the focus. */
 function showRows(body, wanted) {
   const content = JSON.stringify(wanted);
   if (body.content === content) return;
@@ -78,7 +78,7 @@ function showRows(body, wanted) {
   if (focused) [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
 }
 
-/** As templates/stops/_banner.html has them. */
+/** Same markup as templates/stops/_banner.html. */
 function showFreezes(banner, wanted) {
   const content = JSON.stringify(wanted);
   if (banner.content === content) return;

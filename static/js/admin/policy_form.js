@@ -1,4 +1,4 @@
-/** Policy fields in the admin: suggestions for entries, and at every pause what is wrong or odd, beside the field it is about. */
+/** Policy fields in the admin: suggests entries and, when typing pauses, shows errors and warnings next to each field. */
 
 import { startEntryFields } from "../policies/entry_fields.js";
 
@@ -17,10 +17,10 @@ if (watched) {
     const number = ++lastRequest;
     const address = new URL(watched.dataset.findings, location.href);
     for (const name of NAMES) if (form.elements[name]) address.searchParams.set(name, form.elements[name].value);
-    // On an agent's form the row is that agent's, whose id may still be being typed.
+    // On an agent form, the rule belongs to that agent, whose ID may still be changing.
     if (form.elements.slug) address.searchParams.set("subject", form.elements.slug.value);
     const response = await fetch(address, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (!response?.ok || number !== lastRequest) return; // saving will say it
+    if (!response?.ok || number !== lastRequest) return; // saving reports it
     show((await response.json()).findings);
   };
 

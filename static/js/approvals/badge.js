@@ -1,14 +1,14 @@
-/** How many questions wait: beside the link to them, in the window's title, and as a notification for who has asked for one. */
+/** The number of pending approval requests: next to the link, in the window title and, if enabled, as a notification. */
 
 import { formatCount } from "../shared/formats.js";
 import { fill } from "../shared/texts.js";
 import { onApprovalChange } from "./updates.js";
 
-const STORAGE_KEY = "clawsite-notify-approvals"; // in this browser
+const STORAGE_KEY = "clawsite-notify-approvals"; // per browser
 const PREFIX = /^\(\d+\+?\) /;
 
 const badge = document.querySelector("[data-open-questions]");
-let latestAt = null; // when the newest question that we know of was asked
+let latestAt = null; // when the newest known request was created
 let pending = Number(badge?.querySelector(".number").textContent.replace(/\D/g, "") ?? 0);
 
 async function refresh({ notified }) {
@@ -17,7 +17,7 @@ async function refresh({ notified }) {
   if (!response?.ok || response.redirected) return;
   const now = await response.json();
   const newestAt = now.newest?.askedAt ?? 0;
-  const isNew = latestAt !== null && newestAt > latestAt; // and not only what is left once the newest was answered
+  const isNew = latestAt !== null && newestAt > latestAt; // and not just what remains after the newest was decided
   pending = now.count;
   latestAt = Math.max(latestAt ?? 0, newestAt);
   render();
@@ -30,14 +30,14 @@ function render() {
   updateTitle();
 }
 
-/** Other scripts set the title too, so it is put right whenever it changes. */
+/** Other scripts set the title too, so the prefix is restored whenever it changes. */
 function updateTitle() {
   const plain = document.title.replace(PREFIX, "");
   const wanted = pending ? `(${pending}) ${plain}` : plain;
   if (document.title !== wanted) document.title = wanted;
 }
 
-/** Who asks, and not what: a notification has no room for all of a command, and nothing is shown in part. */
+/** Names the requester but not the command: a notification has no room for a full command, and commands are never shown in part. */
 function notify({ id, agent, person }) {
   if (!wantsNotifications()) return;
   const notice = new Notification(fill(badge.dataset.asks, agent), { body: fill(badge.dataset.for, person), tag: `approval-${id}` });
@@ -55,7 +55,7 @@ export function wantsNotifications() {
   return canNotify() && Notification.permission === "granted" && localStorage.getItem(STORAGE_KEY) === "yes";
 }
 
-/** @returns whether they are on from now */
+/** @returns whether notifications are now enabled */
 export async function toggleNotifications() {
   if (wantsNotifications()) localStorage.removeItem(STORAGE_KEY);
   else if ((await Notification.requestPermission()) === "granted") localStorage.setItem(STORAGE_KEY, "yes");

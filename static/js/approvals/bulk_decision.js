@@ -1,4 +1,4 @@
-/** Choosing several questions, to give all of them the same answer. Only what has been shown can be chosen. */
+/** Selects several requests for one decision. Only requests that have been displayed can be selected. */
 
 import { fill } from "../shared/texts.js";
 

@@ -1,4 +1,4 @@
-/** Time left to answer, counted on the page. Moments are told by shared/relative_times.js. */
+/** Countdowns to the expiration of requests. shared/relative_times.js formats other times. */
 
 import { fill } from "../shared/texts.js";
 import { everySecond } from "../shared/timing.js";
@@ -14,7 +14,7 @@ export function formatTimeLeft(ms, texts) {
   return minutes ? fill(texts.minutesLeft, minutes) : fill(texts.secondsLeft, seconds);
 }
 
-/** Keep all of them right, under `root`, from now on. */
+/** Update every countdown under `root` now and once per second. */
 export function startCountdowns(root, texts) {
   const tick = () => updateCountdowns(root, texts);
   tick();

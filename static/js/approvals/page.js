@@ -1,8 +1,8 @@
 /**
- * The page of open questions, kept as it is on the server: new ones are added at the end, answered ones say by whom.
+ * The approvals page, kept in sync with the server: new requests are appended, decided ones show who decided.
  *
- * htmx sends the answers and swaps their card. A card that has not changed is left alone, so what somebody reads or types in it
- * stays; nothing moves under a pointer, because what is new is younger and comes last.
+ * htmx submits decisions and swaps the card. Unchanged cards are left alone, so reading and typing are not interrupted. New cards
+ * go last, so nothing moves under the pointer.
  */
 
 import "../shared/relative_times.js";
@@ -14,7 +14,7 @@ import { holdUntilRead } from "./read_gate.js";
 import { startShortcuts } from "./shortcuts.js";
 import { onApprovalChange, refreshApprovals } from "./updates.js";
 
-const MAX_DECIDED = 20; // that stay on the page
+const MAX_DECIDED = 20; // kept on the page
 const texts = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
 const list = document.getElementById("questions");
 const lost = document.getElementById("lost");
@@ -81,7 +81,7 @@ function start() {
       const shown = byId(received.id);
       if (shown?.dataset.stamp === received.dataset.stamp) continue;
       if (!shown && ("solo" in list.dataset || received.dataset.status !== "pending")) continue;
-      if (shown && isBeingDecided(shown) && received.dataset.status === "pending") continue; // somebody votes or extends while they type
+      if (shown && isBeingDecided(shown) && received.dataset.status === "pending") continue; // don't replace a card while its menu is open just because someone else voted or extended it
       const card = document.adoptNode(received);
       const focused = shown?.contains(document.activeElement);
       const chosen = shown?.querySelector(".choose")?.checked;
@@ -121,7 +121,7 @@ function start() {
   }
 }
 
-/** Somebody is in the middle of an answer to it. */
+/** The user has a decision menu of this card open. */
 function isBeingDecided(card) {
   return Boolean(card.querySelector("details.menu-holder[open]"));
 }
@@ -132,7 +132,7 @@ function rememberFocus({ detail }) {
   focusedRequest = detail.elt.matches("form") ? (detail.elt.closest(".question")?.id ?? null) : null;
 }
 
-/** The card that was answered by the keyboard is another element now; the focus stays at its place. */
+/** A card decided by keyboard was replaced by a new element: move the focus to it. */
 function restoreFocus() {
   if (!focusedRequest || (document.activeElement && document.activeElement !== document.body)) return;
   byId(focusedRequest)?.focus({ preventScroll: true });

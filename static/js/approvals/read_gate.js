@@ -1,10 +1,10 @@
 /**
- * A command can be approved when all of it has been shown: its end must have come into view, inside its box and on the screen.
+ * Enables approval only after the whole command was displayed: its end must have been visible, both in its box and on the screen.
  *
- * Without this script the whole text is on the page and nothing is held back; the server refuses what it did not show.
+ * Without this script, the page shows the full text and nothing is disabled; the server denies commands it did not display.
  */
 
-const readCommands = new WeakSet(); // boxes of commands
+const readCommands = new WeakSet(); // command boxes that were fully displayed
 
 const endObserver = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
@@ -17,14 +17,14 @@ const endObserver = new IntersectionObserver((entries) => {
   }
 });
 
-/** Hold back the answers of a card until its command has been read. */
+/** Disable the card's decision controls until its command has been read. */
 export function holdUntilRead(card) {
   const box = card.querySelector(".command");
   if (!box || card.dataset.status !== "pending" || readCommands.has(box)) return release(card);
   for (const element of card.querySelectorAll("[data-after-reading]")) setDisabled(element, true);
   const note = card.querySelector(".unread");
   box.classList.add("folds");
-  // Only what does not fit its box needs to be said; the rest comes into view by itself.
+  // The note is only needed if the command overflows its box; otherwise the end becomes visible on its own.
   if (note) note.hidden = box.scrollHeight <= box.clientHeight + 1;
   card.querySelector("[data-act=unfold]")?.addEventListener("click", () => {
     box.classList.remove("folds");
@@ -48,7 +48,7 @@ function setDisabled(element, disabled) {
   } else element.disabled = disabled;
 }
 
-// A <summary> cannot be disabled, so its click is.
+// A <summary> cannot be disabled, so cancel its click.
 document.addEventListener("click", (event) => {
   if (event.target.closest?.("summary[aria-disabled=true]")) event.preventDefault();
 });

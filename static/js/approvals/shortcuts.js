@@ -1,4 +1,4 @@
-/** The keyboard on the list of questions: j and k move, a approves once, d denies, e extends, x chooses, ? helps. */
+/** Keyboard shortcuts of the approvals list: j and k move, a approves once, d denies, e extends, x selects, ? shows help. */
 
 const OPEN = ".question[data-status=pending]";
 
@@ -30,7 +30,7 @@ export function startShortcuts(list) {
     next.scrollIntoView({ block: "nearest" });
   }
 
-  /** Only ever the one that has the focus: a key must not hit a question that nobody points at. */
+  /** Only acts on the focused card: a key must never decide a request the user is not looking at. */
   const press = (selector) => (card) => card?.querySelector(selector)?.click();
 
   const ACTIONS = {

@@ -1,4 +1,4 @@
-/** The state of the line, in words: connected, when it is tried again, signed out, and what to do about it. */
+/** Shows the connection state: connected, time until the next attempt, signed out, and what to do about it. */
 
 import { fill } from "../shared/texts.js";
 
@@ -16,7 +16,7 @@ export function startConnectionStatus(app) {
       indicator.textContent = text ?? fill(texts.waiting, Math.max(1, Math.ceil((state.until - Date.now()) / 1000)));
     };
     update();
-    // Said once, and not every second of the countdown; that a page connects at first, nobody needs to hear.
+    // Announced once, not every second of the countdown; the first connection of a page is not announced.
     if (state.name !== "connecting" && (wasLost || state.name !== "ready")) app.announce(indicator.textContent);
     wasLost = !["connecting", "ready"].includes(state.name) || (wasLost && state.name === "connecting");
     indicator.dataset.state = state.name;

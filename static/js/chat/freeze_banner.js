@@ -1,4 +1,4 @@
-/** A line above the conversation while somebody has stopped it, its agent or everything: who, when and why. */
+/** A banner while the session, its agent or the whole server is frozen: by whom, when and why. */
 
 import { createTimeElement } from "../shared/relative_times.js";
 import { fill } from "../shared/texts.js";
@@ -6,8 +6,8 @@ import { fill } from "../shared/texts.js";
 export function startFreezeBanner(app) {
   const { gateway, texts } = app;
   const line = document.getElementById("halted");
-  const freezesUrl = document.getElementById("main").dataset.stops; // the page to resume, for those who may
-  let lastRequest = 0; // the number of the last question: answers to earlier ones come too late
+  const freezesUrl = document.getElementById("main").dataset.stops; // the page to resume it, for users with permission
+  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
 
   async function refresh() {
     if (!gateway.ready || !app.feed) return;
@@ -16,7 +16,7 @@ export function startFreezeBanner(app) {
     if (response && request === lastRequest) show(response.stopped[0]);
   }
 
-  /** Of several the widest, which the server names first. */
+  /** Of several freezes, show the widest, which the server lists first. */
   function show(freeze) {
     line.hidden = !freeze;
     line.textContent = freeze ? `${fill(texts.halted, freeze.by, freeze.reason)} · ` : "";

@@ -1,6 +1,6 @@
-/** How well somebody's letters fit a text: all words of the query have to be found, whole or as letters in their order. */
+/** Fuzzy matching: every word of the query must occur, literally or as a subsequence of letters. */
 
-/** @returns {{score: number, places: [number, number][]} | null} where the letters stand; null when they do not fit */
+/** @returns {{score: number, ranges: [number, number][]} | null} the matching ranges; null without a match */
 export function fuzzyMatch(query, text) {
   const lower = text.toLowerCase();
   let score = 0;
@@ -11,7 +11,7 @@ export function fuzzyMatch(query, text) {
     score += match.score;
     ranges.push(...match.ranges);
   }
-  // Among equals the shorter text, of which more was said.
+  // On equal scores, prefer the shorter text, of which more is matched.
   return { score: score - text.length / 200, ranges: mergeRanges(ranges) };
 }
 
@@ -23,7 +23,7 @@ function matchWhole(word, text) {
   return { score, ranges: [[index, index + word.length]] };
 }
 
-/** Letters in their order; those at the beginning of words and side by side count more. */
+/** Match letters in order; letters at word starts and adjacent letters score higher. */
 function matchLetters(word, text) {
   const starts = new Set(wordStarts(text));
   const ranges = [];
@@ -36,7 +36,7 @@ function matchLetters(word, text) {
     ranges.push([next, next + letter.length]);
     at = next + letter.length - 1;
   }
-  // Letters strewn over a long text fit by chance.
+  // Letters scattered over a long text match by chance.
   return score >= word.length ? { score, ranges } : null;
 }
 

@@ -1,22 +1,22 @@
 /**
- * Who shares the shown conversation, and what that lets one do in it. Draws nothing; chat/details/members_section.js does.
+ * Members of the current session and what they may do. Draws nothing; see chat/details/members_section.js.
  *
- * Others use `app.members`: members (null until they are known), isOwner, barred (why one may not write, in words), load(),
- * share(username, role); and app.mayWrite(). They hear "people" {gone} when something in it has changed.
- * Of one's own conversations it asks only while the details are open: nobody else looks at it.
+ * Provides `app.members`: list (null until loaded), isOwner, readOnlyReason (why the user cannot write), load(), share(username, role);
+ * and app.canWrite(). Emits "members" {gone} on changes.
+ * Members of the user's own sessions are only loaded while the details pane is open, because nothing else needs them.
  */
 
 import { fill } from "../shared/texts.js";
 import { isForeign } from "./sessions/row.js";
 
-const GONE = []; // nobody: the server knows no such conversation for us
+const GONE = []; // no access: the server does not know the session for this user
 
 export function startMembers(app) {
   const { gateway, texts } = app;
   const known = new Map(); // key → members
   let key = app.mainKey;
-  let pending = null; // the key that is being asked about
-  let lastRequest = 0; // the number of the last question: answers to earlier ones come too late
+  let pending = null; // the key being loaded
+  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
 
   app.members = {
     get list() {
@@ -41,7 +41,7 @@ export function startMembers(app) {
   });
   app.on("connection", ({ name }) => name === "ready" && load());
   app.on("history", loadOnce);
-  app.on("sessions", loadOnce); // its first message has made it
+  app.on("sessions", loadOnce); // the first message creates the session
   app.on("pane", ({ name, open }) => name === "details" && open && load());
   app.on("event", ({ name, payload }) => {
     if (name !== "sessions.changed" || payload.reason === "patched") return;
@@ -49,7 +49,7 @@ export function startMembers(app) {
     else known.delete(payload.sessionKey);
   });
 
-  /** Until the server has answered, one may write: it refuses what is not allowed. */
+  /** Until the server responds, assume that the user can write: it denies what is not allowed. */
   function findReadOnlyReason(members) {
     if (members === GONE) return texts.unshared;
     const { role } = members.find(({ username }) => username === app.username) ?? {};
@@ -60,7 +60,7 @@ export function startMembers(app) {
     if (!known.has(key) && pending !== key) load();
   }
 
-  /** Failing is no news: the next reason asks again. */
+  /** Errors are ignored: the next trigger retries. */
   async function load() {
     if (!gateway.ready || !(isForeign(key) || (app.details.isOpen() && isStored()))) return;
     const wanted = key;
@@ -92,7 +92,7 @@ export function startMembers(app) {
     app.emit("members", { gone: known.get(key) === GONE });
   }
 
-  /** Nobody can share what nobody has written in. */
+  /** A session without messages cannot be shared. */
   function isStored() {
     return Boolean(app.feed.sessionId || app.sessions.find(key));
   }

@@ -1,21 +1,21 @@
 /**
- * The chat page: one `app` object, handed to every part of the page, and the order in which the parts start.
+ * The chat page: creates the `app` object shared by all parts of the page and starts them in order.
  *
- * What the parts may use of it:
- *   app.gateway, app.words, app.account, app.username, app.explainUrl, app.allowRequestsUrl, app.mainKey, app.writable (may this account write), app.feed (of the shown session)
- *   app.members, app.mayWrite(): who shares the shown conversation, and whether one may write in it (members.js)
- *   app.on(name, listener(detail)) and app.emit(name, detail), short for events of app.bus:
- *     session {key, same, messageId}  another conversation, or (`same`) another message of it, is shown
- *     history <answer of chat.history>      it has been loaded
- *     runs {unfinished, waiting, stopping}  how many runs have not ended, whether one waits, whether they are being stopped
- *     event {name, payload}                 every event of the gateway
- *     connection {name, …}                  a state of the connection, see shared/gateway.js
+ * What the parts can use:
+ *   app.gateway, app.texts, app.account, app.username, app.explainUrl, app.allowRequestsUrl, app.mainKey, app.writable (the account can write), app.feed (of the current session)
+ *   app.members, app.canWrite(): members of the current session, and whether the user can write in it (members.js)
+ *   app.on(name, listener(detail)) and app.emit(name, detail), shortcuts for events of app.bus:
+ *     session {key, same, messageId}        another session, or (`same`) another message of it, is shown
+ *     history <response of chat.history>    the history was loaded
+ *     runs {unfinished, waiting, stopping}  number of unfinished runs, whether one is waiting, whether they are being stopped
+ *     event {name, payload}                 any event of the gateway
+ *     connection {name, …}                  connection state, see shared/gateway.js
  *     pane {name, open}                     "sessions" or "details" was opened or closed
- *     people {gone}                         who shares it has changed; gone: it is not shared with us (any more)
- *     selected-model {model}                somebody chose another model for this conversation
- *   app.say(text) to screen readers, app.problem(text), app.notice(text, {undo}), app.setTitle(text)
+ *     members {gone}                        the members changed; gone: not shared with this user (any longer)
+ *     selected-model {model}                the user chose another model for this session
+ *   app.announce(text) to screen readers, app.showProblem(text), app.showToast(text, {undo}), app.setTitle(text)
  *   app.send({message, attachments, replaces}), app.stop(), app.open(key, messageId), app.urlFor(key, messageId)
- *   app.compose(text, {attachments}) puts text into the composer, beside what stands there; app.focusField() (chat/composer/message_form.js)
+ *   app.compose(text, {attachments}) adds text to the composer; app.focusField() (composer/message_form.js)
  *   app.togglePane(name, open)
  */
 
@@ -39,15 +39,15 @@ const DEBOUNCE_MS = 150;
 
 const byId = (id) => document.getElementById(id);
 const bus = new EventTarget();
-const pendingAnnouncements = []; // not read out yet
+const pendingAnnouncements = []; // not announced yet
 
 const app = {
   bus,
   texts: Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset)),
   account: byId("main").dataset.account,
   username: byId("main").dataset.username,
-  explainUrl: byId("main").dataset.explain ?? "", // address of the page that explains a tool call, for those who may open it
-  allowRequestsUrl: byId("main").dataset.letAsk ?? "", // address of the page where an agent may be let ask, for those who may do that
+  explainUrl: byId("main").dataset.explain ?? "", // page that explains a tool call, for users with permission
+  allowRequestsUrl: byId("main").dataset.letAsk ?? "", // page where an agent can be allowed to request commands, for users with permission
   mainKey: MAIN,
   feed: null,
   writable: true,
@@ -60,7 +60,7 @@ const app = {
     bus.dispatchEvent(new CustomEvent(name, { detail }));
   },
 
-  /** Read out by screen readers. Not the log itself: a growing answer would be read word by word. What comes together is one text. */
+  /** Announce to screen readers. The log itself is not live: a streamed answer would be read word by word. Texts in quick succession are joined. */
   announce(text) {
     if (!pendingAnnouncements.length) setTimeout(() => (byId("announce").textContent = pendingAnnouncements.splice(0).join(" ")), DEBOUNCE_MS);
     pendingAnnouncements.push(text);
@@ -96,7 +96,7 @@ app.gateway = new Gateway({
   onGap: () => app.sessionView.sync(),
 });
 
-/** What the address says: #key or #key/message. Keys are encoded, so a bare slash ends them. */
+/** Show what the URL names: #key or #key/message. Keys are encoded, so a slash ends them. */
 function show() {
   const [key, messageId] = location.hash.slice(1).split("/").map(decode);
   const shown = key || MAIN;
@@ -111,7 +111,7 @@ function decode(text) {
   }
 }
 
-// Listeners are called in this order, so the conversation has changed before the list and the composer hear of it.
+// Listeners run in this order, so the session view changes before the list and the composer are notified.
 startViewport();
 useChatSocket(app);
 startToasts(app);
@@ -127,7 +127,7 @@ startComposer(app);
 startPalette(app);
 addEventListener("hashchange", show);
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the part of the address behind # is a conversation's
+  event.preventDefault(); // the URL fragment names a session
   byId("main").focus();
 });
 

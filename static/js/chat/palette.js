@@ -1,4 +1,4 @@
-/** The palette: conversations, actions and commands by a few letters; and the keys of the page. Ctrl or Cmd with K, and "?". */
+/** The command palette: sessions, actions and commands, and the keyboard shortcut help. Opened by Ctrl+K or Cmd+K, and "?". */
 
 import { cloneTemplate, setText } from "../shared/elements.js";
 import { fill } from "../shared/texts.js";
@@ -6,7 +6,7 @@ import { fuzzyMatch } from "./fuzzy_match.js";
 import { actionItems, commandItems, recentItems, sessionItems } from "./palette_items.js";
 import { highlight } from "./sessions/search.js";
 
-const MAX_RESULTS = 40; // choices shown at a time
+const MAX_RESULTS = 40; // shown at a time
 const DEBOUNCE_MS = 150;
 const onMac = /mac|iphone|ipad/i.test(navigator.platform);
 
@@ -16,7 +16,7 @@ export function startPalette(app) {
   const [dialog, field, list, help] = [byId("palette"), byId("palette-words"), byId("palette-list"), byId("help")];
   let unfinished = 0;
   let commands = [];
-  let serverSessions = []; // conversations that the server found, beyond those loaded
+  let serverSessions = []; // sessions found by the server, beyond the loaded ones
   let choices = [];
   let active = 0;
   let timer = null;
@@ -36,8 +36,8 @@ export function startPalette(app) {
     event.preventDefault();
   });
   for (const each of [dialog, help]) {
-    each.addEventListener("click", ({ target }) => target === each && each.close()); // beside it
-    each.addEventListener("keydown", (event) => event.key === "Escape" && event.stopPropagation()); // it does not also stop a run
+    each.addEventListener("click", ({ target }) => target === each && each.close()); // on the backdrop
+    each.addEventListener("keydown", (event) => event.key === "Escape" && event.stopPropagation()); // it should not stop a run as well
   }
 
   function isTyping(target) {
@@ -54,7 +54,7 @@ export function startPalette(app) {
   }
 
   async function loadCommands() {
-    ({ commands } = await gateway.request("commands.list").catch(() => ({ commands: [] }))); // without them it is still a palette
+    ({ commands } = await gateway.request("commands.list").catch(() => ({ commands: [] }))); // the palette works without commands
     if (dialog.open) draw();
   }
 
@@ -78,7 +78,7 @@ export function startPalette(app) {
   });
   list.addEventListener("click", ({ target }) => run(choices[indexOfOption(target)]));
 
-  /** Conversations that the list has not come to. */
+  /** Search sessions that are not loaded. */
   async function searchServer() {
     const query = field.value.trim();
     if (query.length < 2 || query.startsWith("/") || !gateway.ready) return;
@@ -100,7 +100,7 @@ export function startPalette(app) {
     return query.startsWith("/") ? best : [...best, search];
   }
 
-  /** Groups in the order of their best choice. */
+  /** Groups are ordered by their best match. */
   function draw() {
     const items = findItems();
     const groups = new Map();
@@ -145,7 +145,7 @@ export function startPalette(app) {
     return id ? Number(id.slice("palette-option-".length)) : -1;
   }
 
-  /** Closed first, so that the choice may put the focus where it wants. */
+  /** Closes first, so that the action can move the focus. */
   function run(item) {
     if (!item) return;
     dialog.close();

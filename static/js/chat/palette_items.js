@@ -1,10 +1,10 @@
-/** What the palette offers: {group, name, about?, sign, keys?, run}. Only what can be done at this moment. */
+/** Palette items {group, name, about?, sign, keys?, run}. Only those that are currently possible. */
 
 import { fill } from "../shared/texts.js";
 import { formatDate } from "./sessions/dates.js";
 import { isForeign, isMain } from "./sessions/row.js";
 
-const RECENT = 6; // conversations offered before somebody has written anything
+const RECENT = 6; // sessions offered for an empty query
 
 export function sessionItems(app, rows) {
   const group = app.texts.paletteSessions;
@@ -24,7 +24,7 @@ export function recentItems(app) {
   return sessionItems(app, rows.slice(0, RECENT)).map((item) => ({ ...item, group: app.texts.paletteRecent }));
 }
 
-/** A command that takes no words is carried out; one that does waits for them in the composer. */
+/** Commands without arguments run; others are put into the composer. */
 export function commandItems(app, commands) {
   return commands.map(({ name, args, description }) => ({
     group: app.texts.paletteCommands,
@@ -63,7 +63,7 @@ export function actionItems(app, { unfinished, help }) {
   return actions.filter(Boolean).map(([sign, name, run, keys]) => ({ group: texts.paletteActions, sign, name, run, keys }));
 }
 
-/** The field stands in the list, which a phone shows on demand. */
+/** The field is in the list, which phones show on demand. */
 function rename(app, key) {
   app.togglePane("sessions", true);
   app.sessions.rename(key);
@@ -78,7 +78,7 @@ function setTheme(theme) {
   document.querySelector(`[data-theme-switch] button[value=${theme}]`).click();
 }
 
-/** Whatever the account's menu leads to: account, admin for those who have it, sign out. */
+/** The entries of the account menu: account, admin if permitted, sign out. */
 function accountItems() {
   const menu = document.querySelector(".account-menu .menu");
   const links = [...menu.querySelectorAll("a")].map((link) => ["go", link.textContent.trim(), () => link.click()]);

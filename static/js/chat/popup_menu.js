@@ -1,4 +1,4 @@
-/** A menu that opens at a button: arrows, Home, End and first letters move in it, Escape and Tab leave it. */
+/** A menu opened by a button: arrows, Home, End and letters move, Escape and Tab close it. */
 
 const GAP = 4;
 
@@ -8,7 +8,7 @@ export function createPopupMenu(menu) {
 
   const items = () => [...menu.querySelectorAll("[role=menuitem]")].filter((item) => !item.hidden);
 
-  // Pressing the opener closes the menu before the click arrives, which must not open it again.
+  // Pressing the opener closes the menu before the click arrives; that click must not reopen it.
   document.addEventListener("pointerdown", () => (pressedWhileOpen = menu.matches(":popover-open") ? opener : null), true);
   menu.addEventListener("toggle", ({ newState }) => {
     opener?.setAttribute("aria-expanded", String(newState === "open"));
@@ -24,14 +24,14 @@ export function createPopupMenu(menu) {
     else if (event.key.length === 1 && event.key !== " ") focusByLetter(all, index, event.key.toLowerCase());
     else return;
     event.preventDefault();
-    event.stopPropagation(); // Escape closes the menu, and does not also stop a run
+    event.stopPropagation(); // Escape closes the menu and should not stop a run as well
   });
 
   function focusByLetter(all, index, key) {
     [...all.slice(index + 1), ...all].find((item) => item.textContent.trim().toLowerCase().startsWith(key))?.focus();
   }
 
-  /** Below the button, or above where there is no room; on a phone the stylesheet puts it at the lower edge. */
+  /** Below the button, or above it if there is no room; on phones the stylesheet places it at the bottom. */
   function open(button) {
     opener = button;
     menu.showPopover();

@@ -1,21 +1,21 @@
 /**
- * Fields with one policy entry a line: tools, groups and plugins are suggested for the line one writes in.
+ * Fields with one policy entry per line: suggests tools, groups and plugins for the current line.
  *
- * `<textarea data-entries="id">` names a <datalist> with the words. The focus stays in the field, which names the active option;
- * arrows choose, Enter or Tab takes it, Escape closes. Without the script it is a plain field.
+ * `<textarea data-entries="id">` names a <datalist> with the options. The focus stays in the field, which references the active option;
+ * arrow keys move, Enter or Tab inserts, Escape closes. Without the script it is a plain field.
  */
 
 const MAX_RESULTS = 8;
 let lastListId = 0;
 
-/** Serves every such field in `root`, also those that come later. */
+/** Handle all such fields in `root`, including those added later. */
 export function startEntryFields(root) {
   root.addEventListener("input", ({ target }) => target.matches?.("[data-entries]") && suggest(target));
   root.addEventListener("keydown", (event) => event.target.matches?.("[data-entries]") && handleKey(event));
   root.addEventListener("focusout", ({ target }) => target.matches?.("[data-entries]") && close(target));
 }
 
-/** The word at the caret: where it begins, and its letters. */
+/** The word before the caret and where it starts. */
 function wordAt(field) {
   const before = field.value.slice(0, field.selectionStart);
   const start = before.search(/[^\s,]*$/);
@@ -47,7 +47,7 @@ function getList(field) {
   list.setAttribute("aria-label", field.labels?.[0]?.textContent.trim() ?? "");
   list.id = `entry-list-${++lastListId}`;
   list.hidden = true;
-  list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus, a phone its keyboard
+  list.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
   field.after(list);
   field.setAttribute("aria-autocomplete", "list");
   return list;

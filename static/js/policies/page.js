@@ -1,4 +1,4 @@
-/** The explanation page: asks again when a field changes, and at a pause in typing. htmx sends, the server draws. */
+/** The policy explanation page: updates when a field changes or typing pauses. htmx sends the request, the server renders. */
 
 import { startEntryFields } from "./entry_fields.js";
 
@@ -14,7 +14,7 @@ function requestUpdate() {
 }
 
 form?.addEventListener("input", ({ target }) => {
-  // Where a rule applies is asked when it is written: half a name is another place, whose rule would be fetched.
+  // Scope fields update on change only: half a name is another scope, whose rule would be loaded.
   if (target.closest(".place") || target.matches("select, [type=checkbox]")) return;
   clearTimeout(timer);
   timer = setTimeout(requestUpdate, PAUSE_MS);

@@ -1,4 +1,4 @@
-/** The raw events, a page at a time, each with its JSON folded away until somebody wants it. */
+/** The raw events in pages, each with collapsed JSON. */
 
 import { cloneTemplate, setText } from "../shared/elements.js";
 import { formatCount, formatDuration } from "../shared/formats.js";
@@ -6,7 +6,7 @@ import { fill } from "../shared/texts.js";
 import { isError } from "./recording.js";
 
 const PAGE = 50;
-const MAX_CHARACTERS = 100_000; // characters of one event's JSON
+const MAX_CHARACTERS = 100_000; // of one event's JSON
 
 export class EventList {
   constructor({ texts, onSelect }) {
@@ -27,7 +27,7 @@ export class EventList {
     this.#show(this.first);
   }
 
-  /** The recorder stands at this event: its page is turned to, unless somebody has chosen what to see. */
+  /** Highlight the current event and turn to its page, unless a stream is selected. */
   mark(event) {
     this.current = event;
     if (!this.part.stream.value) {
@@ -67,7 +67,7 @@ export class EventList {
   }
 }
 
-/** What an event says, in one line. */
+/** Summarize an event in one line. */
 export function summarizeEvent({ data }) {
   const text = data.delta ?? data.partialResult ?? data.error ?? data.prompt ?? "";
   const parts = [data.phase, data.name, data.final ? "final" : "", data.reset ? "reset" : "", data.kind ?? data.reason ?? data.stopReason ?? "", data.approval?.decision ?? "", data.approval?.by ?? ""];

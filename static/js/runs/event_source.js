@@ -1,18 +1,18 @@
 /**
- * Where the events of a run come from: the gateway, page by page, and again whenever it tells that there are more.
+ * Loads the events of a run from the gateway, page by page, and again whenever there are more.
  *
- * Live events are only a hint to ask: what is asked for has no holes and is what the one who looks may see. Who may look at the
- * run, but has no socket for it, gets it once, as stored.
+ * Live events only trigger requests; the responses have no gaps and respect the user's permissions. Users who may see the run but
+ * receive nothing over the socket get the stored events once.
  */
 
 import { Gateway, randomId } from "../shared/gateway.js";
 
 const PAGE = 1000;
-const DEBOUNCE_MS = 120; // deltas come by the dozen
-const POLL_MS = 3000; // of a run of others, of which nothing is told live
+const DEBOUNCE_MS = 120; // deltas arrive in bursts
+const POLL_MS = 3000; // for runs of other owners, which send no live events
 
 export class RunEventSource {
-  /** onEvents(events, {ended}), onState("connecting" | "live" | "lost" | "stored"), onTrouble(error) */
+  /** onEvents(events, {ended}), onState("connecting" | "live" | "lost" | "stored"), onError(error) */
   constructor({ id, runId, exportUrl, lastSeq, onEvents, onState, onError }) {
     Object.assign(this, { id, runId, exportUrl, lastSeq, onEvents, onState, onError });
     this.ended = false;

@@ -1,4 +1,4 @@
-/** The lanes of time: queue, model, tools, waiting. A click or a drag goes to that moment. */
+/** The lanes of the run timeline: queue, model, tools, waiting. Click or drag to seek. */
 
 import { formatDuration } from "../shared/formats.js";
 import { isError } from "./recording.js";
@@ -49,7 +49,7 @@ export class Lanes {
     this.#drawNames(names);
   }
 
-  /** Put the line at a moment, in drawn milliseconds. */
+  /** Move the playhead to a position in drawn milliseconds. */
   point(drawn) {
     const x = percent(drawn / this.scale.total);
     this.head.setAttribute("x1", x);
@@ -73,7 +73,7 @@ export class Lanes {
     return bar;
   }
 
-  /** Round times, as many as there is room for. */
+  /** Round times, as many as fit. */
   *#axis(begin, now, top) {
     const whole = (now - begin) / 1000;
     const step = STEPS.find((each) => whole / each <= 8) ?? 86_400;

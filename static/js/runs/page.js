@@ -1,4 +1,4 @@
-/** The page of one run: a recorder that is wound to any event, played, and kept at the end while the run goes on. */
+/** The run page: a timeline that can be moved to any event, played, and followed live while the run continues. */
 
 import { setText } from "../shared/elements.js";
 import { formatCount, formatMoney } from "../shared/formats.js";
@@ -9,7 +9,7 @@ import { Lanes } from "./lanes.js";
 import { Recording } from "./recording.js";
 import { ReplayView } from "./replay_view.js";
 
-const SUMMARY_MS = 1500; // how often the server is asked for a new summary while the run goes on
+const SUMMARY_MS = 1500; // how often the summary is refreshed during a run
 const MAX_DATA_CHARACTERS = 4000;
 const COLORS = { running: "busy", waiting: "warn", completed: "good", error: "bad" };
 
@@ -18,9 +18,9 @@ const texts = Object.assign({}, ...[...document.querySelectorAll(".words")].map(
 const page = byId("run").dataset;
 const recording = new Recording();
 const scrub = byId("scrub");
-let index = -1; // of the event that is shown
-let following = true; // stays at the newest event
-let playing = null; // {drawn, since} while it plays
+let index = -1; // of the event shown
+let following = true; // stay at the newest event
+let playing = null; // {drawn, since} while playing
 let summaryTimer = null;
 let ended = page.ended === "yes";
 
@@ -55,7 +55,7 @@ function showNewEvents() {
   setText(byId("problem"), "");
   drawLanes();
   eventList.setEvents(recording.events);
-  // A run that is over begins at its end, where the answer is; one that goes on is followed.
+  // An ended run starts at its end, where the answer is; a live one is followed.
   if (following || index < 0) goTo(recording.events.length - 1, { keep: true });
   else show();
 }
@@ -77,7 +77,7 @@ function goTo(next, { keep = false, scroll = false } = {}) {
   if (scroll) byId("recorder").scrollIntoView({ block: "start" });
 }
 
-/** To the last event before a place on the scale. */
+/** Go to the last event before a position on the scale. */
 function seek(drawn, { keep = false } = {}) {
   const moment = lanes.scale.toTime(drawn) + 0.5;
   const after = recording.events.findIndex(({ ts }) => ts > moment);
@@ -140,7 +140,7 @@ const actions = {
   last: () => goTo(recording.events.length - 1),
   tool() {
     const next = recording.nextTool(index);
-    goTo(next === -1 ? recording.nextTool(-1) : next); // after the last, the first again
+    goTo(next === -1 ? recording.nextTool(-1) : next); // after the last one, start over
   },
   error: () => goTo(recording.firstError()),
 };
@@ -158,7 +158,7 @@ byId("recorder").addEventListener("click", ({ target }) => {
 document.addEventListener("keydown", (event) => {
   const name = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
   const typing = event.target.closest("input:not([type=range]), select, textarea, summary, button, a");
-  const scrolls = (event.key === "Home" || event.key === "End") && event.target !== scrub; // elsewhere they move the page
+  const scrolls = (event.key === "Home" || event.key === "End") && event.target !== scrub; // elsewhere these keys scroll the page
   if (!name || event.ctrlKey || event.metaKey || event.altKey || byId("recorder").hidden) return;
   if (scrolls || (typing && (event.key === " " || typing.matches("select, input, textarea")))) return;
   if (button(name).disabled) return;
@@ -188,7 +188,7 @@ byId("stop")?.addEventListener("click", async ({ target }) => {
   }
 });
 
-/** The summary is the server's; a newer one takes its place. */
+/** Replace the summary by a newer one rendered by the server. */
 function refreshSummary(now) {
   if (summaryTimer && !now) return;
   clearTimeout(summaryTimer);

@@ -1,4 +1,4 @@
-/** A run's events, folded up to any of them: what there was to see at that moment. Draws nothing and asks nothing. */
+/** Replays the events of a run up to any of them: what was visible at that time. No drawing, no requests. */
 
 export class Recording {
   constructor() {
@@ -10,14 +10,14 @@ export class Recording {
     return this.events.at(-1)?.seq ?? 0;
   }
 
-  /** @returns {boolean} whether there was something new */
+  /** @returns {boolean} whether there were new events */
   add(events) {
     const fresh = events.filter(({ seq }) => seq > this.last);
     this.events.push(...fresh);
     return fresh.length > 0;
   }
 
-  /** Where the next tool call begins after a place; -1 when there is none. */
+  /** Index of the next start of a tool call; -1 if there is none. */
   nextTool(index) {
     return this.events.findIndex(({ stream, data }, position) => position > index && stream === "tool" && data.phase === "start");
   }
@@ -26,7 +26,7 @@ export class Recording {
     return this.events.findIndex(isError);
   }
 
-  /** The run as it was right after the event at `place`. */
+  /** The run as it was right after the event at `index`. */
   viewAt(index) {
     const view = { state: "accepted", prompt: "", promptCharacters: 0, model: "", blocks: [], usage: { input: 0, output: 0, costUsd: 0 } };
     const byId = new Map();
@@ -112,7 +112,7 @@ const apply = {
   },
 };
 
-/** The message an event belongs to; another attempt begins it anew. */
+/** The message of an event; a new attempt starts it over. */
 function messageOf({ data }, block) {
   const message = block(`m${data.messageId}`, () => ({ type: "message", attempt: data.attempt ?? 1, text: "", thinking: "", characters: 0 }));
   if (data.reset || (data.attempt && data.attempt !== message.attempt)) {

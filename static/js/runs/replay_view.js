@@ -1,4 +1,4 @@
-/** What could be seen at a moment: the question, thoughts, words, tool calls and what became of them. */
+/** Shows a run at a point in time: prompt, thinking, answers, tool calls and their results. */
 
 import { cloneTemplate, setText } from "../shared/elements.js";
 import { formatCount, formatDuration, formatMoney } from "../shared/formats.js";
@@ -6,14 +6,14 @@ import { describeFailure, describeReason } from "../shared/run_reasons.js";
 import { fill } from "../shared/texts.js";
 import { describeDecision } from "../shared/tool_decisions.js";
 
-const MAX_CHARACTERS = 20_000; // characters of one text; the export has all of them
+const MAX_CHARACTERS = 20_000; // of one text; the export is complete
 
 export class ReplayView {
   constructor({ root, texts }) {
     Object.assign(this, { root, texts, shown: new Map() });
   }
 
-  /** @param view of Recording.viewAt, @param now the moment's time, so that what goes on has a duration */
+  /** @param view of Recording.viewAt, @param now the time shown, for the duration of what is still running */
   draw(view, now) {
     const asked = { id: "asked", type: "asked", text: view.prompt, characters: view.promptCharacters };
     const blocks = [asked, ...view.blocks];

@@ -1,8 +1,8 @@
-/** What a run's time went into, and a scale on which long pauses do not hide the rest. Draws nothing. */
+/** What a run spent its time on, and a scale that compresses long pauses. No drawing. */
 
-const PAUSE_MS = 10_000; // a longer silence is drawn shorter than it was
+const PAUSE_MS = 10_000; // longer pauses are compressed
 
-/** @returns {{queued, model, tools, waiting}} lists of {kind, from, to, label?, bad?, row?}; `to` is null while it goes on. */
+/** @returns {{queued, model, tools, waiting}} lists of {kind, from, to, label?, bad?, row?}; `to` is null while it lasts. */
 export function computeSpans(events) {
   const lanes = { queued: [], model: [], tools: [], waiting: [] };
   const calls = new Map();
@@ -52,7 +52,7 @@ export function computeSpans(events) {
   }
 }
 
-/** Calls side by side get rows of their own. */
+/** Put parallel calls in separate rows. */
 function stack(calls) {
   const free = [];
   for (const call of calls) {
@@ -62,7 +62,7 @@ function stack(calls) {
   }
 }
 
-/** Moments to a place between 0 and 1 and back. Continuous and rising, so what came later stands further right. */
+/** Maps times to positions between 0 and 1 and back. Continuous and increasing, so later events are further right. */
 export class TimeScale {
   constructor(events, until) {
     this.points = []; // [ts, drawn ms]
@@ -77,12 +77,12 @@ export class TimeScale {
     this.total = Math.max(1, drawn);
   }
 
-  /** Drawn milliseconds since the beginning. */
+  /** Drawn milliseconds since the start. */
   toDrawn(ts) {
     return interpolate(this.points, ts, 0, 1);
   }
 
-  /** The moment that stands at so many drawn milliseconds. */
+  /** The time at a position in drawn milliseconds. */
   toTime(drawn) {
     return interpolate(this.points, drawn, 1, 0);
   }

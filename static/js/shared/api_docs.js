@@ -1,4 +1,4 @@
-/** Sends an operation of the REST API as the person who is signed in, and shows the answer as it came. */
+/** Calls an operation of the REST API as the signed-in user and shows the response. */
 
 const token = document.querySelector("#credential [name=csrfmiddlewaretoken]").value;
 
@@ -39,7 +39,7 @@ function formatJson(text) {
   }
 }
 
-/** A link to a shape opens it. */
+/** Open the schema a link points to. */
 function openLinked() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (target instanceof HTMLDetailsElement) target.open = true;

@@ -1,4 +1,4 @@
-/** Small helps for forms: looking at what one has typed into a password field, and copying a secret. Forms work without. */
+/** Form helpers: show a typed password, copy a secret. Forms work without them. */
 
 for (const button of document.querySelectorAll("[data-reveal]")) {
   const field = document.getElementById(button.getAttribute("aria-controls"));
@@ -10,7 +10,7 @@ for (const button of document.querySelectorAll("[data-reveal]")) {
   };
   button.hidden = false;
   button.addEventListener("click", () => show(field.type === "password"));
-  field.form?.addEventListener("submit", () => show(false)); // browsers offer to keep only what was sent as a password
+  field.form?.addEventListener("submit", () => show(false)); // browsers only offer to save submitted password fields
 }
 
 for (const button of document.querySelectorAll("[data-copy]")) {
@@ -18,7 +18,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   const status = document.getElementById(button.dataset.says);
   button.addEventListener("click", async () => {
     source.select();
-    // The clipboard exists on secure origins only; what is selected can be copied on all.
+    // The clipboard API exists on secure origins only; execCommand works on all.
     const done = navigator.clipboard
       ? await navigator.clipboard.writeText(source.value).then(() => true, () => false)
       : document.execCommand("copy");

@@ -1,4 +1,4 @@
-/** Times, durations, tokens, money and sizes as people read them, in the language of the page. */
+/** Formats times, durations, tokens, money and sizes in the page's language. */
 
 import { fill } from "./texts.js";
 
@@ -32,13 +32,13 @@ export function formatDuration(ms, texts) {
   return fill(texts.hours, Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60));
 }
 
-/** 90 days, 8 hours, 15 minutes: the largest unit that tells it exactly. */
+/** 90 days, 8 hours, 15 minutes: in the largest unit without a remainder. */
 export function formatPeriod(seconds) {
   const [unit, size] = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]].find(([, size]) => seconds % size === 0);
   return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long" }).format(seconds / size);
 }
 
-/** Seconds that are being counted: whole ones, so that the text does not tremble. */
+/** A running count: whole seconds, so that the text does not jitter. */
 export function formatElapsed(ms, texts) {
   return ms < 60_000 ? fill(texts.seconds, Math.floor(ms / 1000)) : formatDuration(ms, texts);
 }
@@ -51,12 +51,12 @@ export function formatShortCount(number) {
   return number < 10_000 ? plain.format(number) : short.format(number);
 }
 
-/** 0.427 → 42 %, as the language writes it. */
+/** 0.427 → 42 %, in the page's language. */
 export function formatPercent(share) {
   return part.format(Math.floor(share * 100) / 100);
 }
 
-/** Cents of a cent matter: an answer costs less than one. */
+/** Four decimals below 10 cents: an answer often costs less than a cent. */
 export function formatMoney(usd) {
   if (usd > 0 && usd < 0.0001) return "< $0.0001";
   return `$${usd.toLocaleString(language, { minimumFractionDigits: 2, maximumFractionDigits: usd < 0.1 ? 4 : 2 })}`;

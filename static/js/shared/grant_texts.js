@@ -1,9 +1,9 @@
-/** How far an answer or a grant reaches, in words: for how long, how often, where. What was decided is in tool_decisions.js. */
+/** Describes the extent of a decision or grant: duration, uses and scope. Decisions are in tool_decisions.js. */
 
 import { formatPeriod, formatTime } from "./formats.js";
 import { fill } from "./texts.js";
 
-/** What an answer allows from then on. @param {{scope, seconds, uses}} granted as chat.history and events tell it; or nothing */
+/** What a decision allows from then on. @param {{scope, seconds, uses}} granted as in chat.history and events; may be missing */
 export function describeExtent(granted, texts) {
   if (!granted) return "";
   const { seconds, uses } = granted;
@@ -13,13 +13,13 @@ export function describeExtent(granted, texts) {
   return fill(texts.extentWithin, describeUses(uses, texts.extentOneUse, texts.extentUses), formatPeriod(seconds), where);
 }
 
-/** Until when and how often a grant counts still. @param {{expiresAt, usesLeft}} grant as it stood after the call */
+/** Remaining time and uses of a grant. @param {{expiresAt, usesLeft}} grant as of after the call */
 export function describeRemaining({ expiresAt, usesLeft }, texts) {
   const until = expiresAt ? fill(texts.grantUntil, formatTime(expiresAt)) : "";
   return [until, usesLeft === null ? "" : describeUses(usesLeft, texts.oneUseLeft, texts.usesLeft)].filter(Boolean).join(", ");
 }
 
-/** All of it, for the details. */
+/** The full description, for the details. */
 export function describeGrant(grant, texts) {
   const owner = fill(grant.person ? texts.grantOf : texts.grantNumber, grant.id, grant.person);
   return `${owner}: ${[describeScope(grant.scope, texts), describeRemaining(grant, texts)].filter(Boolean).join(", ")}`;

@@ -1,7 +1,7 @@
 /**
- * Moments say how long ago they are, or how soon: every <time data-ago> of the page, also one that is added later.
+ * Shows relative times such as "5 minutes ago" in every <time data-ago> of the page, including those added later.
  *
- * The exact moment is its title. All pages outside the admin tell moments so, and the chat those of its questions.
+ * The title has the exact time. Used on all pages outside the admin, and for approval requests in the chat.
  */
 
 import { everySecond } from "./timing.js";
@@ -13,7 +13,7 @@ const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 7], ["week"
 
 /** 5 seconds ago, in 3 days. */
 function formatAge(ms) {
-  const [sign, round] = ms < 0 ? [1, Math.round] : [-1, Math.floor]; // eight hours from now is not "in 7 hours" a second later
+  const [sign, round] = ms < 0 ? [1, Math.round] : [-1, Math.floor]; // so that "in 8 hours" does not become "in 7 hours" a second later
   let amount = Math.abs(ms) / 1000;
   for (const [unit, size] of STEPS) {
     if (round(amount) < size) return relative.format(sign * round(amount), unit);
@@ -22,12 +22,12 @@ function formatAge(ms) {
   return "";
 }
 
-/** An element for a moment, in milliseconds since 1970. */
+/** A <time> element for a time in milliseconds since 1970. */
 export function createTimeElement(ms) {
   const time = document.createElement("time");
   time.dateTime = new Date(ms).toISOString();
   time.dataset.ago = "";
-  time.ariaLive = "off"; // it is not read out each time it changes, wherever it stands
+  time.ariaLive = "off"; // not announced on every change
   update(time);
   return time;
 }

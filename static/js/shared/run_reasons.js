@@ -1,4 +1,4 @@
-/** Codes in words: why a run failed, was stopped or waits. The words are in templates/_reasons.html. */
+/** Texts for codes: why a run failed, was stopped or waits. They are translated in templates/_reasons.html. */
 
 import { withServerMessage } from "./texts.js";
 
@@ -7,7 +7,7 @@ export function describeFailureKind(kind, texts) {
   return (kind && texts[`failed${toPascalCase(kind)}`]) || texts.failedOtherwise;
 }
 
-/** The same with what the server or the provider said about it. */
+/** The same, with the message of the server or provider. */
 export function describeFailure(message, kind, texts) {
   return withServerMessage(describeFailureKind(kind ?? "", texts), message, texts);
 }
@@ -17,14 +17,14 @@ export function describeHint(kind, texts) {
   return texts[`hint${toPascalCase(kind)}`] ?? "";
 }
 
-/** Any reason in words; one that is not known stays as it is. */
+/** Describe any reason; unknown ones are returned unchanged. */
 export function describeReason(reason, texts) {
   if (!reason) return "";
   const name = toPascalCase(reason);
   return texts[`failed${name}`] ?? texts[`stopped${name}`] ?? texts[`waits${name}`] ?? reason;
 }
 
-/** rate_limit → RateLimit, as in the names of the words. */
+/** rate_limit → RateLimit, as in the names of the texts. */
 function toPascalCase(kind) {
   return kind.replace(/(?:^|[_-])(\w)/g, (_, letter) => letter.toUpperCase());
 }

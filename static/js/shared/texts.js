@@ -1,6 +1,6 @@
-/** Sentences with a gap, and errors in words. The words themselves are translated in the templates. */
+/** Placeholders and error descriptions. The texts are translated in the templates. */
 
-/** Put the values into the gaps, %n or %s, in their order. */
+/** Replace the placeholders %n and %s by the values, in order. */
 export function fill(text, ...values) {
   return text.replace(/%[ns]/g, (gap) => (values.length ? values.shift() : gap));
 }
@@ -14,14 +14,14 @@ const TEXT_KEYS = {
   INVALID_REQUEST: "codeInvalidRequest",
 };
 
-/** Why a request failed, for people: in the page's words where the code tells enough, otherwise in the server's. */
+/** Why a request failed: in a translated text if the code is specific enough, otherwise the server's message. */
 export function describeError(error, texts) {
   const { code, details } = error;
   if (details?.code === "MISSING_SCOPE") return details.missingScope === "operator.write" ? texts.readOnly : texts.mayNotChat;
   return describeDetails(details, texts) ?? { DISCONNECTED: texts.notConnected, TIMEOUT: texts.timedOut }[code] ?? withServerMessage(texts[TEXT_KEYS[code]], error.message, texts);
 }
 
-/** The server speaks English: on a page in another language its sentence stands behind ours. */
+/** Server messages are in English: on pages in other languages they follow the translated text. */
 export function withServerMessage(ours, theirs, texts) {
   if (!theirs || !ours) return theirs || ours;
   return document.documentElement.lang.startsWith("en") ? theirs : fill(texts.said, ours, theirs);

@@ -1,13 +1,13 @@
-/** One write to the page per animation frame, whatever arrives in between; and one clock for everything that counts seconds. */
+/** Batches page updates into animation frames, and runs one timer for everything that counts seconds. */
 
-const MIN_INTERVAL_MS = 28; // between two writes, so every other frame of 60 a second: words still flow, for a sixth less of the main thread
+const MIN_INTERVAL_MS = 28; // every other frame at 60 Hz: text still streams smoothly, at a sixth less main thread time
 
 const queued = new Set();
 const everySecondCallbacks = new Set();
 let timer = null;
 let lastPaint = -Infinity;
 
-/** Call `step` in the next frame, or the one after it, once, however often it is asked for until then. */
+/** Call `callback` once in one of the next two frames, however often it is requested until then. */
 export function nextFrame(callback) {
   if (queued.size === 0) requestAnimationFrame(paint);
   queued.add(callback);
@@ -21,7 +21,7 @@ function paint(now) {
   for (const callback of callbacks) callback();
 }
 
-/** Call `step` every second from now on. Returns a function that ends it. */
+/** Call `callback` every second. Returns a function that stops it. */
 export function everySecond(callback) {
   everySecondCallbacks.add(callback);
   timer ??= setInterval(() => everySecondCallbacks.forEach((each) => each()), 1000);

@@ -1,21 +1,21 @@
-/** Who allowed or refused a tool call, in words: on its card in the chat and in the story of a run. */
+/** Describes who allowed or denied a tool call, on its card in the chat and on the run page. */
 
 import { formatPeriod } from "./formats.js";
 import { describeGrant, describeRemaining } from "./grant_texts.js";
 import { fill } from "./texts.js";
 
-const UNAVAILABLE = "toolset"; // in the place of a layer: none has refused it, the run has no such tool
-const EXEC = "exec"; // behind the layers: what the command would do was judged by itself
-const ALLOWING = ["approved", "used"]; // of a question
+const UNAVAILABLE = "toolset"; // instead of a layer: no layer denied the tool, but the run does not have it
+const EXEC = "exec"; // after the layers: the exec rules examined the command
+const ALLOWING = ["approved", "used"]; // approval statuses
 
-/** Whether people were asked and it went as they said: a yes, a no, or no answer. @param question {status, by?} or nothing */
+/** Whether people decided the call: approved, denied or let it expire. @param approval {status, by?} or nothing */
 export function isDecidedByPeople(allowed, approval) {
   return allowed ? ALLOWING.includes(approval?.status) : ["denied", "expired"].includes(approval?.status);
 }
 
 /**
- * @param {{allowed: boolean, layer?: string, admission?: object, question?: {status, decision, by}}} verdict
- *   `question`: what people were asked; `admission`: who or what let a command through, as it was kept when it started
+ * @param {{allowed: boolean, layer?: string, admission?: object, approval?: {status, decision, by}}} decision
+ *   `approval`: the approval request; `admission`: what allowed the command, as recorded when it started
  */
 export function describeDecision({ allowed, layer, admission, approval }, texts) {
   if (allowed && admission) return describeAdmission(admission, texts);
@@ -26,7 +26,7 @@ export function describeDecision({ allowed, layer, admission, approval }, texts)
   return fill(allowed ? texts.toolAllowedBy : texts.toolRefusedBy, layer);
 }
 
-/** What stands behind it, for the details: each grant in full, and the layers of the policy. Empty when it is told already. */
+/** Details of a decision: each grant in full, and the policy layers. Empty if there is nothing to add. */
 export function describeDecisionDetails({ allowed, layer, admission, approval }, texts) {
   if (!allowed || !(admission || isDecidedByPeople(allowed, approval))) return "";
   const grants = (admission?.grants ?? []).map((grant) => describeGrant(grant, texts));

@@ -1,4 +1,4 @@
-/** Files attached to the message being written: uploaded at once, shown with their progress, each session its own. */
+/** Files attached to the draft: uploaded immediately, shown with progress, kept per session. */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
 import { formatPercent, formatSize } from "../../shared/formats.js";
@@ -6,7 +6,7 @@ import { fill } from "../../shared/texts.js";
 import { upload } from "./upload.js";
 
 const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-const THUMBNAIL_PIXELS = 96; // pixels of a thumbnail, twice what it has on the page
+const THUMBNAIL_PIXELS = 96; // twice the displayed size
 
 export function startAttachmentList(app, onChange) {
   const { texts } = app;
@@ -17,7 +17,7 @@ export function startAttachmentList(app, onChange) {
   const bySession = new Map(); // session key → items
   let items = [];
 
-  /** Another conversation is shown. What is being uploaded for the last one goes on. */
+  /** Show another session. Running uploads continue. */
   function show(sessionKey) {
     items = itemsOf(sessionKey);
     draw();
@@ -28,7 +28,7 @@ export function startAttachmentList(app, onChange) {
     return bySession.get(sessionKey);
   }
 
-  /** @param {Iterable<File>} files chosen, pasted or dropped */
+  /** @param {Iterable<File>} files selected, pasted or dropped */
   function add(files) {
     const problems = [];
     for (const file of files) {
@@ -76,7 +76,7 @@ export function startAttachmentList(app, onChange) {
     return message || known[status] || (status === 401 || status === 403 ? texts.uploadRefused : texts.uploadFailed);
   }
 
-  /** A file that is on the server already: of a message that comes back to be changed. */
+  /** Add files that are already uploaded, from a message returned for editing. */
   function restore(sessionKey, files) {
     for (const file of files) {
       const item = createItem(file);
@@ -135,12 +135,12 @@ export function startAttachmentList(app, onChange) {
     get count() {
       return items.length;
     },
-    /** Why the message cannot be sent yet, in words; nothing when it can. */
+    /** Why the message cannot be sent yet; empty if it can. */
     get obstacle() {
       if (items.some(({ state }) => state === "failed")) return texts.notUploaded;
       return items.some(({ state }) => state === "uploading") ? texts.stillUploading : "";
     },
-    /** What goes with the message; the next one begins without. */
+    /** Return the attachments for sending and clear the list. */
     take() {
       const taken = items.map(({ id, name, mimeType, size: bytes }) => ({ id, name, mimeType, size: bytes }));
       items.splice(0);
@@ -150,7 +150,7 @@ export function startAttachmentList(app, onChange) {
   };
 }
 
-/** On a canvas: an <img> would need blob: addresses, which the content policy does not allow. */
+/** Draws on a canvas because an <img> would need blob: URLs, which the Content Security Policy forbids. */
 async function drawThumbnail(file, container) {
   try {
     const bitmap = await createImageBitmap(file);
@@ -162,6 +162,6 @@ async function drawThumbnail(file, container) {
     bitmap.close();
     container.replaceChildren(canvas);
   } catch {
-    // not the picture it says it is: it keeps the sign of a file
+    // not a valid image: keep the file icon
   }
 }

@@ -1,4 +1,4 @@
-/** What a command answered: a line goes by at the foot of the page, several stay above the composer until they were read. */
+/** Replies to commands: one line is shown as a toast, several lines stay above the composer until closed. */
 
 import { StreamedText } from "../markdown/streamed_text.js";
 
@@ -25,7 +25,7 @@ export function startCommandReplies(app) {
   }
 
   return {
-    /** Escape, or the next message; true when there was something to close. */
+    /** Called on Escape and before sending; returns whether a reply was open. */
     close() {
       const open = !box.hidden;
       close();

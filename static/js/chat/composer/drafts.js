@@ -1,12 +1,11 @@
 /**
- * What was typed and not sent, for each session of an account. It outlives the page, and a look at another conversation.
+ * Unsent text per session of an account. Drafts survive reloads and switching sessions.
  *
- * Text only: files that were attached are on the server, which forgets them after a day. Where nothing can be stored, drafts
- * live as long as the page.
+ * Text only: uploaded files stay on the server, which deletes them after a day. Without localStorage, drafts last as long as the page.
  */
 
-const PAUSE_MS = 300; // of typing, after which it is written down
-const MAX_AGE_MS = 30 * 24 * 60 * 60 * 1000; // as long as a deleted conversation can be brought back
+const PAUSE_MS = 300; // saved after this pause in typing
+const MAX_AGE_MS = 30 * 24 * 60 * 60 * 1000; // as long as a deleted session can be restored
 
 export class Drafts {
   constructor(account) {
@@ -21,7 +20,7 @@ export class Drafts {
     return this.pending.get(sessionKey) ?? tryStorage(() => JSON.parse(localStorage.getItem(this.prefix + sessionKey))?.text) ?? "";
   }
 
-  /** Not at every key: the text may be long, and storing it is no background work. */
+  /** Not on every keystroke: the text may be long, and localStorage is synchronous. */
   write(sessionKey, text) {
     this.pending.set(sessionKey, text);
     clearTimeout(this.timer);
@@ -49,7 +48,7 @@ export class Drafts {
   }
 }
 
-/** Storage may be switched off or full, and anybody can write nonsense into it: then go without. */
+/** Storage may be disabled, full or contain invalid data; continue without it. */
 function tryStorage(step) {
   try {
     return step();

@@ -1,4 +1,4 @@
-/** The ways files come in: the button, the clipboard, and dropping them anywhere on the page. */
+/** Ways to attach files: the button, pasting, and dropping anywhere on the page. */
 
 /** @param {{app: object, field: Element, onFiles: (files: File[]) => void}} options */
 export function startFileInputs({ app, field, onFiles }) {
@@ -9,13 +9,13 @@ export function startFileInputs({ app, field, onFiles }) {
   button.addEventListener("click", () => input.click());
   input.addEventListener("change", () => {
     onFiles([...input.files]);
-    input.value = ""; // so that the same file can be chosen again
+    input.value = ""; // so that the same file can be selected again
     field.focus();
   });
 
   field.addEventListener("paste", (event) => {
     const { files, types } = event.clipboardData;
-    if (!files.length || types.includes("text/plain")) return; // office programs put a picture beside the words: the words are meant
+    if (!files.length || types.includes("text/plain")) return; // office programs add an image of copied text; the text is what was meant
     event.preventDefault();
     onFiles([...files].map(withUniqueName));
   });
@@ -23,7 +23,7 @@ export function startFileInputs({ app, field, onFiles }) {
   const carriesFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
   addEventListener("dragover", (event) => {
     if (!carriesFiles(event)) return;
-    event.preventDefault(); // else the browser would leave the page and show the file
+    event.preventDefault(); // otherwise the browser would navigate to the file
     event.dataTransfer.dropEffect = app.canWrite() ? "copy" : "none";
     dropOverlay.hidden = !app.canWrite();
   });
@@ -38,7 +38,7 @@ export function startFileInputs({ app, field, onFiles }) {
   });
 }
 
-/** Pictures from the clipboard are all called image.png; a time tells them apart. */
+/** Pasted images are all named image.png; add a timestamp to tell them apart. */
 function withUniqueName(file) {
   if (!/^image\.\w+$/.test(file.name)) return file;
   const time = new Date().toISOString().slice(0, 23).replace(/\D/g, "");

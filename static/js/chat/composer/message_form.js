@@ -1,4 +1,4 @@
-/** The composer: the message being written with its files, its draft, sending it, stopping the runs. */
+/** The composer: text, attachments and draft of the next message, sending it, stopping runs. */
 
 import { formatCount } from "../../shared/formats.js";
 import { fill } from "../../shared/texts.js";
@@ -9,7 +9,7 @@ import { Drafts } from "./drafts.js";
 import { startFileInputs } from "./file_inputs.js";
 import { startQueue } from "./queue.js";
 
-const WARN_SHARE = 0.95; // of the most characters: from here on it says how many are left
+const WARN_SHARE = 0.95; // of the maximum length: from here on, show the remaining characters
 
 export function startComposer(app) {
   const { texts } = app;
@@ -23,12 +23,12 @@ export function startComposer(app) {
   const menu = startCompletions({ app, field, submit, onChange: handleInput });
   let sessionKey = null;
   let running = false;
-  let accountReason = ""; // why the account may not write
-  let readOnlyReason = ""; // why one may not write here
+  let accountReason = ""; // why the account cannot write
+  let readOnlyReason = ""; // why the user cannot write in this session
 
   startFileInputs({ app, field, onFiles: files.add });
 
-  /** Put text and files into the composer of a session, beside what stands there. */
+  /** Add text and files to the composer of a session, after its current content. */
   app.compose = (text, { attachments = [], to = sessionKey } = {}) => {
     const whole = [to === sessionKey ? field.value : drafts.read(to), text].filter(Boolean).join("\n");
     files.restore(to, attachments);
@@ -38,7 +38,7 @@ export function startComposer(app) {
     field.focus();
   };
 
-  /** Not on a phone, where it would bring up the keyboard. */
+  /** Not on phones, where it would open the keyboard. */
   app.focusField = () => matchMedia("(hover: hover)").matches && field.focus();
 
   app.on("session", ({ key, messageId }) => {
@@ -74,11 +74,11 @@ export function startComposer(app) {
     event.preventDefault();
     submit();
   });
-  send.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus, a phone its keyboard
+  send.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
   stop.addEventListener("click", () => app.stop());
   field.addEventListener("input", handleInput);
   field.addEventListener("keydown", (event) => {
-    // While an input method composes, keys choose among its words. Safari ends composing before it tells of the key: 229.
+    // During IME composition, keys select candidates. Safari ends the composition before it reports the key: 229.
     if (event.isComposing || event.keyCode === 229) return;
     if (menu.handleKey(event) || handleKey(event)) event.preventDefault();
   });
@@ -99,7 +99,7 @@ export function startComposer(app) {
     return key === "ArrowUp" && !shiftKey && !field.value && !files.count && (queue.editLast() || editLast());
   }
 
-  /** The last message of one's own, where it stands (chat/messages/message_actions.js). */
+  /** Edit the user's last message in place (chat/messages/message_actions.js). */
   function editLast() {
     const mine = document.querySelectorAll("#messages .run:not(.in-queue) .message.user:not(.of-other)");
     const button = [...mine].at(-1)?.querySelector('[data-act="edit"]');
@@ -122,7 +122,7 @@ export function startComposer(app) {
     if (obstacle) return showNote(obstacle, true);
     reply.close();
     const attachments = files.take();
-    if (send === document.activeElement) field.focus(); // there is nothing to send any more
+    if (send === document.activeElement) field.focus(); // the button is about to be disabled
     field.value = "";
     handleInput();
     drafts.flush();
@@ -135,7 +135,7 @@ export function startComposer(app) {
     refresh();
   }
 
-  /** Whoever may only read gets the reason in place of the field; what they had written stays. */
+  /** Read-only users see the reason instead of the field; their draft is kept. */
   function updateAccess() {
     readOnlyReason = accountReason || app.members.readOnlyReason;
     field.disabled = byId("attach").disabled = !app.canWrite();
@@ -150,7 +150,7 @@ export function startComposer(app) {
     field.placeholder = readOnlyReason || (running ? texts.writeNext : texts.write);
   }
 
-  /** What can be done now, and why not. */
+  /** Update the send button and the note below the field. */
   function refresh() {
     send.disabled = !app.canWrite() || (!field.value.trim() && !files.count);
     if (!app.writable) return;
@@ -160,7 +160,7 @@ export function startComposer(app) {
     else showNote(files.obstacle, files.obstacle === texts.notUploaded);
   }
 
-  /** By how many characters it is too long, as the server counts them: an emoji is one, not two. */
+  /** Characters above the limit, counted as on the server: an emoji is one, not two. */
   function countOver() {
     const { length } = field.value;
     return (length > maxCharacters * WARN_SHARE ? [...field.value].length : length) - maxCharacters;
@@ -171,7 +171,7 @@ export function startComposer(app) {
     note.classList.toggle("bad", bad);
   }
 
-  /** Where the style sheet cannot make it grow (field-sizing). */
+  /** For browsers without CSS field-sizing. */
   function resizeField() {
     if (CSS.supports("field-sizing", "content")) return;
     field.style.height = "auto";
@@ -179,12 +179,12 @@ export function startComposer(app) {
   }
 }
 
-/** On a keyboard without Shift+Enter, Enter starts a new line. */
+/** On-screen keyboards have no Shift+Enter, so there Enter inserts a line break. */
 function hasScreenKeyboard() {
   return matchMedia("(hover: none) and (pointer: coarse)").matches;
 }
 
-/** In a dialog or a menu, which have their own use for keys. */
+/** Whether a dialog or menu is open, which handles keys itself. */
 function isInDialog({ target }) {
   return Boolean(document.querySelector("dialog[open], :popover-open") || target.closest?.('[role="menu"], .menu'));
 }

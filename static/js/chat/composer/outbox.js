@@ -1,8 +1,8 @@
 /**
- * Sending and stopping. A message is shown at once, kept until the server has accepted it, and sent again after a break.
+ * Sends messages and stops runs. A message is displayed immediately, stored until the server accepts it, and resent after a disconnect.
  *
- * The run's id is the idempotency key, so sending again never makes a second run. Commands are of use now or never: they are
- * neither shown nor kept. What was kept for more than a day is sent only when its author says so (event "kept", queue.js).
+ * The run ID is the idempotency key, so resending never creates a second run. Commands are neither displayed nor stored, because
+ * they only make sense right away. Messages stored for more than a day are sent only if their author confirms (event "stale", queue.js).
  */
 
 import { randomId } from "../../shared/gateway.js";
@@ -29,7 +29,7 @@ export function startOutbox(app) {
 
   app.stop = () => runs.unfinished && app.canWrite() && stop();
 
-  /** Under its old key: if it did arrive at the time, it does not become a second run. */
+  /** Reuses the original key, so that a message that did arrive does not create a second run. */
   app.sendStale = (runId) => {
     const params = unsent.get(runId);
     if (!app.writable || !params) return;
@@ -37,7 +37,7 @@ export function startOutbox(app) {
     showUnsent();
   };
 
-  /** Forget a message that was not sent. */
+  /** Discard a message that was not sent. */
   app.discard = (runId) => {
     unsent.remove(runId);
     app.sessionView.removePending(runId);
@@ -47,12 +47,12 @@ export function startOutbox(app) {
 
   app.on("connection", ({ name }) => {
     if (name !== "ready") return;
-    showUnsent(); // some may have become old while there was no connection
+    showUnsent(); // some may have become stale while disconnected
     if (app.writable) for (const [runId, params] of unsent.list()) if (!unsent.isStale(runId)) deliver(runId, params);
   });
   app.on("event", ({ payload }) => {
     if (!unsent.has(payload.runId)) return;
-    unsent.remove(payload.runId); // it has become a run, also if the answer that says so was lost, or another window sent it
+    unsent.remove(payload.runId); // it became a run, even if the response was lost or another window sent it
     showUnsent();
   });
   app.on("session", showUnsent);
@@ -67,7 +67,7 @@ export function startOutbox(app) {
     app.emit("runs", { ...runs, stopping });
   }
 
-  /** The end of the runs, not the answer to this, says that they have stopped. */
+  /** The end of the runs, not this response, confirms that they stopped. */
   async function stop() {
     if (stopping) return;
     notifyRuns({ stopping: true });
@@ -93,7 +93,7 @@ export function startOutbox(app) {
   function enqueue(runId, params) {
     unsent.add(runId, params);
     app.sessionView.showPending(runId, params, sendingNote());
-    notifyRuns({ stopping }); // what it says is known only now
+    notifyRuns({ stopping }); // the message is only known now
     if (gateway.ready) deliver(runId, params);
   }
 
@@ -122,26 +122,26 @@ export function startOutbox(app) {
       const response = await gateway.request("chat.send", { ...params, idempotencyKey: runId });
       unsent.remove(runId);
       transcript.setSendingNote(runId, texts.queued);
-      // A command is done and no run; a run that had ended before stands in the history.
+      // Commands create no run; a run that has already ended is in the history.
       if (!response.runId || response.status === "ok") app.sessionView.removePending(runId);
       handleCommandResult(response, sessionKey);
     } catch (error) {
-      if (error.code === "DISCONNECTED") return transcript.setSendingNote(runId, texts.notSentYet); // the next connection sends it again
+      if (error.code === "DISCONNECTED") return transcript.setSendingNote(runId, texts.notSentYet); // resent after reconnecting
       if (error.code === "TIMEOUT") return gateway.ready && unsent.has(runId) && deliver(runId, { sessionKey, message, attachments, replaces });
       unsent.remove(runId);
       if (sessionKey === app.feed.sessionKey && !app.sessionView.removePending(runId)) return;
-      if (replaces) app.sessionView.reload(); // what it would have replaced is still there
+      if (replaces) app.sessionView.reload(); // the message it would have replaced still exists
       returnToComposer({ sessionKey, message, attachments }, error);
     }
   }
 
-  /** What a command did, if it was one. */
+  /** Report the result if the message was a command. */
   function handleCommandResult({ command: name, notice, sessionKey }, from) {
     if (name || notice) app.emit("command", { command: name, notice });
     if (name && sessionKey && sessionKey !== from) app.open(sessionKey);
   }
 
-  /** Beside what was written since, in the composer of its own conversation. */
+  /** Add the text to what was typed since, in the composer of its session. */
   function returnToComposer({ sessionKey, message, attachments }, error) {
     app.compose(message, { attachments, to: sessionKey });
     app.showProblem(fill(texts.notSent, describeError(error, texts)));

@@ -1,7 +1,7 @@
 /**
- * What waits, above the composer: messages behind the one being answered, and kept ones too old to be sent without asking.
+ * Messages above the composer: those queued behind the current run, and unsent ones too old to send without confirmation.
  *
- * A message that waits stands here and not in the conversation, where it appears when its turn comes.
+ * A queued message is displayed here and moves to the transcript when its run starts.
  */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
@@ -11,7 +11,7 @@ export function startQueue(app) {
   const { gateway, texts } = app;
   const { transcript } = app.sessionView;
   const list = document.getElementById("queue");
-  const recalled = new Set(); // runs that were taken back here, until they have ended
+  const recalled = new Set(); // runs recalled here, until they have ended
   let rows = new Map(); // run id → element
   let stale = []; // [run id, {message, attachments}]
 
@@ -35,7 +35,7 @@ export function startQueue(app) {
     list.hidden = !rows.size;
   }
 
-  /** All but the one that is being answered, or will be next. */
+  /** All queued runs except the current or next one. */
   function waitingRuns() {
     const open = [...transcript.unfinished].map((runId) => transcript.runs.get(runId)).filter(Boolean);
     const first = open.find((run) => !isQueued(run)) ?? open[0];
@@ -56,7 +56,7 @@ export function startQueue(app) {
     setText(row.querySelector(".state"), run.acknowledged ? texts.queued : gateway.ready ? texts.sending : texts.notSentYet);
     for (const button of row.querySelectorAll("button")) button.disabled = busy;
     row.querySelector(".edit").hidden = run.userMessage.truncated;
-    row.querySelector(".acts").hidden = Boolean(run.userMessage.author); // its own author takes it back
+    row.querySelector(".acts").hidden = Boolean(run.userMessage.author); // only its author can recall it
     return row;
   }
 
@@ -80,7 +80,7 @@ export function startQueue(app) {
     if (await recall(run)) app.compose(text, { attachments });
   }
 
-  /** True when the message will not be answered. */
+  /** Returns whether the message was recalled. */
   async function recall(run) {
     const { runId } = run;
     if (!run.acknowledged) return app.discard(runId);
@@ -88,7 +88,7 @@ export function startQueue(app) {
     draw();
     try {
       const { aborted } = await gateway.request("chat.abort", { sessionKey: app.feed.sessionKey, runId, withdraw: true });
-      if (!aborted) recalled.delete(runId); // its turn has come meanwhile
+      if (!aborted) recalled.delete(runId); // its run has started
       draw();
       return aborted;
     } catch (error) {
@@ -100,7 +100,7 @@ export function startQueue(app) {
   }
 
   return {
-    /** Take back the last message that waits, to change it; false when none does. */
+    /** Recall the last queued message for editing; false if there is none. */
     editLast() {
       const run = waitingRuns().findLast(({ userMessage }) => !userMessage.author);
       if (!run || run.userMessage.truncated) return false;

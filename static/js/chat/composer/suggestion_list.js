@@ -1,8 +1,8 @@
 /**
- * A list of suggestions above the field one types in: arrow keys, Tab, Enter, Escape, or the pointer.
+ * A list of suggestions above a text field, used by keyboard or pointer.
  *
- * The focus stays in the field, which names the active option. A textarea may not be called a combobox, so its being a list of
- * suggestions is said by aria-autocomplete and aria-haspopup, and their number is read out.
+ * The focus stays in the field, which references the active option. A textarea cannot have the combobox role, so aria-autocomplete
+ * and aria-haspopup describe it and the number of suggestions is announced.
  */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
@@ -16,7 +16,7 @@ export class SuggestionList {
     this.list = document.getElementById("suggestion-list");
     this.items = [];
     this.active = -1;
-    this.list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus, a phone its keyboard
+    this.list.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the focus in the field, and a phone's keyboard open
     this.list.addEventListener("pointermove", ({ target }) => this.#setActive(this.#indexOfOption(target)));
     this.list.addEventListener("click", ({ target }) => this.#choose(this.#indexOfOption(target), "click"));
     field.addEventListener("blur", () => this.hide());
@@ -46,7 +46,7 @@ export class SuggestionList {
     this.#setActive(-1);
   }
 
-  /** A key was pressed in the field; true when it was meant for the list. */
+  /** Handle a key pressed in the field. Returns whether the list used it. */
   handleKey({ key, shiftKey }) {
     if (!this.open) return false;
     if (key === "ArrowDown" || key === "ArrowUp") this.#step(key === "ArrowDown" ? 1 : -1);

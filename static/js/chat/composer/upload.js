@@ -1,17 +1,17 @@
-/** One file on its way to the server. XMLHttpRequest, because fetch does not tell how much of it has been sent. */
+/** Uploads a file. Uses XMLHttpRequest because fetch does not report upload progress. */
 
-/** Why an upload failed: the server's words if it had any, and whether another try could help. */
+/** A failed upload, with the server's message if there was one and whether a retry could help. */
 export class UploadError extends Error {
   constructor(status, message = "") {
     super(message);
-    this.status = status; // 0 when there was no answer
+    this.status = status; // 0 without a response
     this.retryable = status === 0 || status === 408 || status === 429 || status >= 500;
   }
 }
 
 /**
  * @param {File} file @param {{url: string, token: string, onProgress: (share: number) => void}} options
- * @returns {{done: Promise<{id: string, name: string, mimeType: string, size: number}>, cancel: () => void}} what was cancelled never ends
+ * @returns {{done: Promise<{id: string, name: string, mimeType: string, size: number}>, cancel: () => void}} `done` never settles if canceled
  */
 export function upload(file, { url, token, onProgress }) {
   const request = new XMLHttpRequest();
@@ -37,7 +37,7 @@ function parseJson(text) {
   try {
     return JSON.parse(text);
   } catch {
-    return null; // a page of the web server or of a proxy before it
+    return null; // an HTML page of the web server or a proxy
   }
 }
 

@@ -1,4 +1,4 @@
-/** The people of a conversation in the pane of details: who is in it, and for its owner who else may be. */
+/** The members of a session in the details pane. The owner can add, change and remove them. */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
 import { describeError, fill } from "../../shared/texts.js";
@@ -40,7 +40,7 @@ export function startMembersSection(app) {
       const row = updateRow(member, isOwner && app.writable);
       if (list.children[index] !== row) list.insertBefore(row, list.children[index] ?? null);
     });
-    if (focused && !rows.has(focused)) adding.querySelector("summary").focus(); // it has gone with its row
+    if (focused && !rows.has(focused)) adding.querySelector("summary").focus(); // the focused row was removed
   }
 
   function removeRow(username, row) {
@@ -79,7 +79,7 @@ export function startMembersSection(app) {
     return change(username, null, () => app.showToast(fill(texts.personGone, name), { undo }));
   }
 
-  /** Of those who are in it: when the server says no, what is shown is what it last said. */
+  /** Change or remove a member. On failure, show the last known state. */
   async function change(username, role, then) {
     showError("");
     try {
@@ -110,7 +110,7 @@ export function startMembersSection(app) {
     return fill(role === "writer" ? texts.personMayWrite : texts.personMayRead, name);
   }
 
-  /** What is wrong, at the field if that is what has to be changed. */
+  /** Show an error, at the username field if that must be corrected. */
   function showError(text, isFieldError = false) {
     setText(byId("person-error"), isFieldError ? text : "");
     setText(byId("people-error"), isFieldError ? "" : text);

@@ -1,4 +1,4 @@
-/** Agent, model and thinking level of the shown conversation, as fields. The list of models is asked for when it is needed. */
+/** Agent, model and thinking level of the current session. Models are loaded when the pane is first opened. */
 
 import { describeError, fill } from "../../shared/texts.js";
 import { getAgentId, isForeign } from "../sessions/row.js";
@@ -13,7 +13,7 @@ export function startModelFields(app) {
   app.on("pane", ({ name, open }) => name === "details" && open && loadModels());
   app.on("connection", ({ name }) => {
     if (name !== "ready") return;
-    requested = false; // another server may have others
+    requested = false; // a restarted server may offer other models
     if (app.details.isOpen()) loadModels();
   });
   app.on("sessions", draw);
@@ -32,7 +32,7 @@ export function startModelFields(app) {
     try {
       ({ models } = await gateway.request("models.list"));
     } catch {
-      requested = false; // opening the pane again asks again
+      requested = false; // opening the pane retries
     }
     draw();
     app.emit("models");
@@ -49,7 +49,7 @@ export function startModelFields(app) {
     }
   }
 
-  /** What answers when the conversation chooses nothing: the agent's model, or the installation's. */
+  /** The model used if the session sets none: the agent's, or the server default. */
   function getDefaultModel() {
     const own = app.sessions.agents.find(({ id }) => id === getAgentId(app.sessions.shown()))?.model?.primary;
     const { modelProvider, model: name } = app.sessions.defaults();
@@ -68,7 +68,7 @@ export function startModelFields(app) {
     model.value = row.model ?? "";
     thinking.value = row.thinkingLevel ?? "";
     byId("thinking-help").hidden = chosen()?.reasoning !== false;
-    model.disabled = thinking.disabled = !app.writable || isForeign(row.key); // its owner decides
+    model.disabled = thinking.disabled = !app.writable || isForeign(row.key); // only the owner can change them
   }
 
   function buildGroups(current) {
@@ -90,9 +90,9 @@ export function startModelFields(app) {
   return { find, chosen };
 }
 
-const drawnChoices = new WeakMap(); // field → the choices it has
+const drawnChoices = new WeakMap(); // field → its current choices
 
-/** Fill a field with choices, unless it has just these: one that is open would close. */
+/** Set the choices of a field, unless they are unchanged: that would close an open dropdown. */
 function fillSelect(select, groups) {
   const wanted = JSON.stringify(groups);
   if (drawnChoices.get(select) === wanted) return;

@@ -1,4 +1,4 @@
-/** The pane at the right: who answers and how, what it costs, what the last run did, and the facts of the conversation. */
+/** The details pane: agent and model, usage, the last run, and facts about the session. */
 
 import { setText } from "../../shared/elements.js";
 import { formatCount, formatFullTime, formatMoney, formatShortCount, formatTime } from "../../shared/formats.js";
@@ -9,14 +9,14 @@ import { startModelFields } from "./model_fields.js";
 import { startRunTimeline } from "./run_timeline.js";
 import { startSubagents } from "./subagents.js";
 
-const STORAGE_KEY = "clawsite-details"; // whether the pane is open, in this browser
+const STORAGE_KEY = "clawsite-details"; // whether the pane is open, per browser
 
 export function startDetailsPane(app) {
   const { gateway, texts } = app;
   const pane = document.getElementById("details");
   const fact = (name) => pane.querySelector(`[data-fact=${name}]`);
   const wide = matchMedia("(min-width: 62rem)");
-  let known = { messages: 0, older: false, last: null }; // of the shown conversation, from its messages
+  let known = { messages: 0, older: false, last: null }; // about the current session, from its messages
 
   app.details = { isOpen: () => pane.classList.contains("open") };
   const models = startModelFields(app);
@@ -70,13 +70,13 @@ export function startDetailsPane(app) {
     drawOrigin(row.forkedFrom);
   }
 
-  /** A fact that is not known takes no room. */
+  /** Hide facts that are not known. */
   function show(name, value, format) {
     setText(fact(name), value === undefined || value === null ? "" : format(value));
     fact(name).closest("div").hidden = fact(name).hidden;
   }
 
-  /** The last request: what the model was sent and what it wrote will both be sent with the next. */
+  /** Context used by the last request. Its input and output will both be part of the next request. */
   function drawContext() {
     const { usage, model, provider } = known.last ?? {};
     const used = usage ? usage.input + usage.output : 0;
@@ -92,7 +92,7 @@ export function startDetailsPane(app) {
     meter.firstElementChild.style.width = `${Math.max(percent, used ? 1 : 0)}%`;
   }
 
-  /** The row names its origin by an id; its key is in the list, or the server knows it. */
+  /** The row has the ID of the original; its key is in the list or known to the server. */
   async function drawOrigin(id) {
     const link = fact("forked").querySelector("a");
     fact("forked").closest("div").hidden = !id;
@@ -100,7 +100,7 @@ export function startDetailsPane(app) {
     link.dataset.id = id;
     const listed = app.sessions.rows().find((row) => row.id === id);
     const key = listed?.key ?? (await gateway.request("sessions.resolve", { sessionId: id }).catch(() => null))?.key;
-    fact("forked").closest("div").hidden = !key; // it was deleted
+    fact("forked").closest("div").hidden = !key; // deleted
     if (!key) return;
     link.href = app.urlFor(key);
     link.textContent = listed ? app.sessions.getTitle(listed) : key;

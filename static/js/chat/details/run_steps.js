@@ -1,11 +1,11 @@
-/** A run as steps with times, from its events: accepted, started, first words, tools, end. Draws nothing and asks nothing. */
+/** Converts the events of a run to steps with times: accepted, started, first output, tools, end. No drawing, no requests. */
 
 const DECIDED = { approved: "approved", denied: "denied", expired: "expired", void: "voided" };
 
 export class RunSteps {
   constructor(runId) {
     this.runId = runId;
-    this.appliedEvents = []; // the events that made the steps
+    this.appliedEvents = []; // the events that created the steps
     this.#clear();
   }
 
@@ -13,7 +13,7 @@ export class RunSteps {
     this.steps = []; // {name, at, until?, detail?, tool?, bad?}
     this.seq = 0;
     this.state = "queued"; // queued, running, waiting, done, stopped, failed
-    this.seenMessages = new Set(); // messages of which something was seen
+    this.seenMessages = new Set(); // messages with output so far
     this.tools = new Map();
   }
 
@@ -25,7 +25,7 @@ export class RunSteps {
     return ["done", "stopped", "failed"].includes(this.state);
   }
 
-  /** Begin again with these events, which are without gaps up to their last, and go on with what was heard after it. */
+  /** Start over with these events, which are complete up to their last one, and reapply later ones. */
   rebuild(events) {
     const last = events.at(-1)?.seq ?? 0;
     const later = this.appliedEvents.filter(({ seq }) => seq > last);
@@ -34,7 +34,7 @@ export class RunSteps {
     for (const event of [...events, ...later]) this.add(event);
   }
 
-  /** One event. Older ones than the last are known already. True when there is a new step. */
+  /** Apply an event, unless it is older than the last. Returns whether a step was added or changed. */
   add(event) {
     const { seq, stream, ts, data } = event;
     if (seq <= this.seq) return false;
@@ -58,7 +58,7 @@ export class RunSteps {
     return step;
   }
 
-  /** Deltas come by the hundred; the first of each message is a step. */
+  /** There are hundreds of deltas; only the first of each message is a step. */
   #addFirst(id, name, ts) {
     if (this.seenMessages.has(id)) return;
     this.seenMessages.add(id);
@@ -82,7 +82,7 @@ export class RunSteps {
     if (phase === "decided") this.#step(DECIDED[approval?.status] ?? "decided", ts, { detail: approval?.by, bad: approval?.status === "denied" });
     if (phase === "start") this.tools.set(toolCallId, this.#step("tool", ts, { tool: name }));
     if (phase !== "result") return false;
-    const step = this.tools.get(toolCallId) ?? this.#step("tool", ts, { tool: name }); // refused ones never start
+    const step = this.tools.get(toolCallId) ?? this.#step("tool", ts, { tool: name }); // denied calls never start
     Object.assign(step, { until: ts, bad: Boolean(isError) });
     return true;
   }

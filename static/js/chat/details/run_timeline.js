@@ -1,11 +1,11 @@
-/** The last run of the shown conversation, drawn while it happens; of one that was there before, its events are asked for. */
+/** The last run of the current session, drawn live; for earlier runs, the events are loaded. */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
 import { formatDuration, formatFullTime } from "../../shared/formats.js";
 import { describeReason } from "../../shared/run_reasons.js";
 import { RunSteps } from "./run_steps.js";
 
-const LOOK_BACK_EVENTS = [200, 1000]; // events; a run with more of them shows its end only
+const LOOK_BACK_EVENTS = [200, 1000]; // longer runs only show their end
 const TICK_MS = 1000;
 
 export function startRunTimeline(app) {
@@ -13,7 +13,7 @@ export function startRunTimeline(app) {
   const byId = (id) => document.getElementById(id);
   const list = byId("timeline");
   let current = null;
-  let loadedRunId = ""; // the run whose earlier events were asked for
+  let loadedRunId = ""; // the run whose earlier events were loaded
   let methods = [];
   let ticking = null;
   let pending = false;
@@ -22,7 +22,7 @@ export function startRunTimeline(app) {
     if (name !== "ready") return;
     methods = hello.features?.methods ?? [];
     loadedRunId = "";
-    if (current && !current.ended) show(new RunSteps(current.runId)); // what was told meanwhile is asked for
+    if (current && !current.ended) show(new RunSteps(current.runId)); // load what was missed
     loadEarlier();
   });
   app.on("session", ({ same }) => same || show(null));
@@ -35,10 +35,10 @@ export function startRunTimeline(app) {
   app.on("event", ({ name, payload }) => {
     if (name !== "agent" || payload.sessionKey !== app.feed.sessionKey || !app.feed.loaded) return;
     const begins = payload.stream === "lifecycle" && (payload.data.phase === "start" || payload.data.phase === "accepted");
-    // A run that queues behind another is shown when it has its turn.
+    // A queued run is shown when it starts.
     if (begins && payload.runId !== current?.runId && (!current || current.ended || payload.data.phase === "start")) show(new RunSteps(payload.runId));
     if (payload.runId !== current?.runId) return;
-    if (!current.isComplete && payload.seq > current.seq + 1) loadEarlier(); // its beginning was told before
+    if (!current.isComplete && payload.seq > current.seq + 1) loadEarlier(); // its first events were sent before
     if (current.add(payload)) refreshSoon();
     if (current.ended) loadPageId();
   });
@@ -53,7 +53,7 @@ export function startRunTimeline(app) {
     refreshSoon();
   }
 
-  /** What happened before we listened. */
+  /** Load the events from before the page subscribed. */
   async function loadEarlier() {
     const run = current;
     loadPageId();
@@ -70,7 +70,7 @@ export function startRunTimeline(app) {
     refreshSoon();
   }
 
-  /** Its page, where the server has such pages. */
+  /** Link to the run's page if the server has run pages. */
   async function loadPageId() {
     const run = current;
     if (!run || !methods.includes("runs.get") || !app.details.isOpen() || run.pageId !== undefined) return;
@@ -122,7 +122,7 @@ export function startRunTimeline(app) {
     time.title = formatFullTime(moment);
   }
 
-  /** A tool that still works counts its seconds. */
+  /** Count the seconds of a running tool. */
   function tick() {
     const step = current?.steps.at(-1);
     if (step?.name === "tool" && !step.until) setText(list.lastElementChild.querySelector(".detail"), formatDuration(Date.now() - step.at, texts));

@@ -1,4 +1,4 @@
-/** The conversations that this one's agent has started, as a tree. */
+/** The subagent sessions of the current session, as a tree. */
 
 import { cloneTemplate } from "../../shared/elements.js";
 import { getStatusMark } from "../sessions/row.js";

@@ -1,27 +1,27 @@
 /**
- * A growing markdown text, cut into blocks that will not change any more and the one that is still open. Pure.
+ * Splits a growing markdown text into closed blocks, which no longer change, and the open one. Pure.
  *
- * A block closes at a blank line outside a fence, at a closing fence, and where another kind of block begins. A list closes only
- * at a blank line that is followed by something else than an item or an indented line.
+ * A block closes at a blank line outside a fence, at a closing fence, and where a block of another kind begins. A list closes only
+ * at a blank line that is not followed by an item or an indented line.
  */
 
 const FENCE = /^( {0,3})(`{3,}|~{3,})[ \t]*([^`\n]*)$/;
 const FENCE_IN_ITEM = /^\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(`{3,}|~{3,})/;
 const ITEM = /^ {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)/;
-const INTERRUPTING_ITEM = /^ {0,3}(?:[-*+]|1[.)])\s+\S/; // what may follow a paragraph without a blank line
+const INTERRUPTING_ITEM = /^ {0,3}(?:[-*+]|1[.)])\s+\S/; // items that can follow a paragraph without a blank line
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]|$)/;
-const MATH = { $$: /\$\$\s*$/, "\\[": /\\\]\s*$/ }; // how a line begins, and how the last one ends
+const MATH = { $$: /\$\$\s*$/, "\\[": /\\\]\s*$/ }; // how the first line begins → how the last one ends
 
 export class BlockReader {
   constructor() {
-    this.block = ""; // whole lines of the open block
-    this.line = ""; // the line that has not ended yet
+    this.block = ""; // complete lines of the open block
+    this.line = ""; // the incomplete last line
     this.kind = null;
-    this.fence = null; // what ends the code or the maths we are in
-    this.blank = false; // the list has just had a blank line
+    this.fence = null; // what ends the current code or math block
+    this.blank = false; // the list's last line was blank
   }
 
-  /** The open block as it may be shown: {kind: text|list|quote|table|heading|code|maths, text, info}. Null when there is none. */
+  /** The open block to display: {kind: text|list|quote|table|heading|code|maths, text, info}, or null. */
   get open() {
     const text = this.block + this.line;
     if (!text.trim()) return null;
@@ -32,18 +32,18 @@ export class BlockReader {
     return { kind, text: code.join("\n"), info: (FENCE.exec(first)?.[3] ?? "").trim().split(/\s/)[0] };
   }
 
-  /** Add text; returns the blocks that it closed, in order. */
+  /** Add text and return the blocks it closed, in order. */
   feed(text) {
     const closed = [];
     const lines = (this.line + text).replaceAll("\r\n", "\n").split("\n");
     this.line = lines.pop();
     for (const line of lines) this.#addLine(line, closed);
-    // The first letter after a list's blank line tells that it is over; its line may take a while.
+    // The first letter after a list's blank line shows that the list has ended; don't wait for the whole line.
     if (this.blank && !this.fence && /^[^\s\d*+-]/.test(this.line)) this.#close(closed);
     return closed;
   }
 
-  /** The text has ended: so has the open block. */
+  /** Close the open block at the end of the text. */
   finish() {
     const closed = this.line ? this.feed("\n") : [];
     this.#close(closed);
@@ -70,7 +70,7 @@ export class BlockReader {
   }
 
   #addFenced(line, closed) {
-    if (this.kind === "maths" && !line.trim()) return this.#close(closed); // it was none
+    if (this.kind === "maths" && !line.trim()) return this.#close(closed); // it was not math
     this.block += `${line}\n`;
     if (!this.fence.test(line)) return;
     this.fence = null;
@@ -83,7 +83,7 @@ export class BlockReader {
     this.blank = true;
   }
 
-  /** Without a blank line before it any line goes on, except one that begins something of its own. */
+  /** Without a blank line before it, any line continues the list, unless it starts another kind of block. */
   #continuesList(line) {
     if (/^(?: {2}|\t)/.test(line) || ITEM.test(line)) return true;
     return !this.blank && kindOf(line) === "text";

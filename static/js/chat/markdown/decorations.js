@@ -1,9 +1,9 @@
-/** What rendered text gets on the page: code with its language, a button to copy and one to wrap; tables that scroll by themselves; maths. */
+/** Adds controls to rendered text: language, copy and wrap buttons for code, scrolling for wide tables, and math. */
 
 import { cloneTemplate } from "../../shared/elements.js";
 import { renderMath } from "./math.js";
 
-/** An empty box for code. */
+/** An empty frame for code. */
 export function createCodeFrame(language, texts) {
   const frame = cloneTemplate("code-block");
   frame.querySelector(".language").textContent = language;
@@ -16,7 +16,7 @@ export function decorate(root, texts) {
   for (const pre of root.querySelectorAll("pre.code")) {
     const frame = createCodeFrame(pre.dataset.language ?? "", texts);
     pre.replaceWith(frame);
-    pre.tabIndex = 0; // wide code is scrolled with the arrow keys
+    pre.tabIndex = 0; // wide code scrolls with the arrow keys
     pre.setAttribute("aria-label", frame.querySelector("pre").getAttribute("aria-label"));
     pre.setAttribute("role", "group");
     frame.querySelector("pre").replaceWith(pre);
@@ -30,13 +30,13 @@ export function decorate(root, texts) {
     table.replaceWith(box);
     box.append(table);
   }
-  // The page's own headings come first: title, message.
+  // Below the headings of the page and the message.
   for (const heading of root.querySelectorAll("h1, h2, h3, h4")) heading.setAttribute("aria-level", Number(heading.tagName[1]) + 2);
   for (const box of root.querySelectorAll("input[type=checkbox]")) box.setAttribute("aria-label", texts.task);
   for (const maths of root.querySelectorAll(".math")) renderMath(maths);
 }
 
-/** Clicks on the buttons of code, wherever it is. */
+/** Handle clicks on the buttons of all code blocks. */
 export function startCodeButtons(app, root) {
   root.addEventListener("click", async ({ target }) => {
     const button = target.closest("[data-code]");
@@ -50,7 +50,7 @@ export function startCodeButtons(app, root) {
   });
 }
 
-/** Put text on the clipboard. Pages on plain HTTP have no clipboard of their own, so there the old way is tried. */
+/** Copy text to the clipboard. Pages on plain HTTP have no clipboard API, so use execCommand there. */
 export async function copyText(app, text) {
   try {
     if (navigator.clipboard) await navigator.clipboard.writeText(text);

@@ -1,8 +1,8 @@
 /**
- * Formulas, from TeX to MathML, which browsers set by themselves.
+ * Converts TeX formulas to MathML, which browsers render natively.
  *
- * A useful part of TeX, not all of it: what we do not know stays as it was written, in its own typeface. Everything is made of
- * elements and text nodes, so a formula cannot bring anything else with it.
+ * Supports a useful subset of TeX; a formula with unknown commands is shown as source. Builds only elements and text nodes, so a
+ * formula cannot inject anything else.
  */
 
 import { ACCENTS, FENCES, FUNCTIONS, INTEGRALS, LARGE, LETTERS, LIMITS, OPERATORS, SPACES, VARIANTS } from "./math_symbols.js";
@@ -13,7 +13,7 @@ const DELIMITERS = [["$$", "$$"], ["\\[", "\\]"], ["\\(", "\\)"], ["$", "$"]];
 const SIZES = new Set(["displaystyle", "textstyle", "limits", "nolimits", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr", "nonumber"]);
 const TEXTS = new Set(["text", "mathrm", "textrm", "textbf", "textit", "operatorname", "mathsf", "mathtt", "mbox"]);
 
-/** Replace the source in an element of class `math` by the formula, if we can. */
+/** Replace the source in an element of class `math` by the formula, if supported. */
 export function renderMath(element) {
   const source = element.textContent.trim();
   try {
@@ -53,7 +53,7 @@ class Parser {
     return this.tokens[this.at++];
   }
 
-  /** Cells divided by & and rows by \\ up to the end that `isEnd` sees. */
+  /** Parse cells separated by & and rows separated by \\ until `isEnd()`. */
   #rows(isEnd) {
     const rows = [[]];
     for (;;) {
@@ -71,7 +71,7 @@ class Parser {
     return parts;
   }
 
-  /** One thing with what stands above and below it. */
+  /** Parse one item with its superscript and subscript. */
   #scripted() {
     const limits = this.#takesLimits(this.#peek());
     const base = this.#one();
@@ -169,7 +169,7 @@ class Parser {
 
   #environment() {
     const name = this.#raw();
-    if (name === "array" && this.#peek() === "{") this.#raw(); // its columns
+    if (name === "array" && this.#peek() === "{") this.#raw(); // column alignment, ignored
     const rows = this.#rows(() => this.#peek() === "\\end");
     this.at++;
     if (this.#raw() !== name) throw new Error("not the end of this");
@@ -180,7 +180,7 @@ class Parser {
     return open === " " ? element : fence(open, [element], close.trim());
   }
 
-  /** What stands in braces, as it is. */
+  /** The content of braces, unparsed. */
   #raw() {
     if (this.#next() !== "{") return this.tokens[this.at - 1];
     const start = this.at;
@@ -189,13 +189,13 @@ class Parser {
   }
 }
 
-/** Around something, as high as it is. */
+/** Surround `inside` with delimiters of the same height. */
 function fence(open, inside, close) {
   const side = (text) => (text ? [createNode("mo", [text])] : []);
   return createNode("mrow", [...side(open), ...inside, ...side(close)]);
 }
 
-/** A sign in the text: brackets grow with \\left and \\right only. */
+/** An inline operator: brackets only stretch with \\left and \\right. */
 function createOperator(text) {
   const element = createNode("mo", [text]);
   if ("()[]{}|‖⌊⌋⌈⌉⟨⟩∣".includes(text)) element.setAttribute("stretchy", "false");

@@ -1,18 +1,18 @@
 /**
- * Markdown to HTML, by the server: it escapes, highlights and sanitises. This is the only place HTML comes from.
+ * Renders markdown on the server, which escapes, highlights and sanitizes it. The only source of HTML in the chat.
  *
- * Blocks are asked for in their order, one request at a time, with all that has come together meanwhile; the same text once.
- * Without an answer a block stays the plain text that it is.
+ * Blocks are sent in order, one request at a time, batched while a request is running; equal texts are rendered once. Without a
+ * response, a block stays plain text.
  */
 
-const MAX_BLOCKS = 64; // of one request, as the server takes them
-const MAX_BYTES = 250_000; // the server takes 256 KB
-const MAX_RESULTS = 600; // results
+const MAX_BLOCKS = 64; // the server's limit per request
+const MAX_BYTES = 250_000; // the server's limit is 256 KB
+const MAX_RESULTS = 600; // cached
 
 export class Renderer {
   constructor(gateway) {
     this.gateway = gateway;
-    this.results = new Map(); // text → promise of its HTML; the oldest first
+    this.results = new Map(); // text → promise of its HTML; oldest first
     this.waiting = []; // [{text, size, resolve}]
     this.sending = false;
   }
@@ -28,7 +28,7 @@ export class Renderer {
     return result;
   }
 
-  /** There is a connection again. */
+  /** Continue after reconnecting. */
   resume() {
     if (!this.sending && this.waiting.length) this.#send();
   }
@@ -52,7 +52,7 @@ export class Renderer {
       } catch (error) {
         if (error.code === "DISCONNECTED") this.waiting.unshift(...batch);
         else for (const { text, resolve } of batch) {
-          this.results.delete(text); // another time it may work
+          this.results.delete(text); // a later attempt may succeed
           resolve(null);
         }
       }

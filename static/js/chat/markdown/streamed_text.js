@@ -1,8 +1,8 @@
 /**
- * The text of a message while it grows and when it is whole.
+ * The text of a message, streamed or complete.
  *
- * Closed blocks are rendered by the server, each once; the open one is plain text, which nothing can break out of. A block keeps
- * its element when it closes and its HTML takes the place of the text, so nothing moves but what looks different.
+ * The server renders each closed block once; the open block is plain text, which cannot inject markup. When a block closes, its HTML
+ * replaces the text in place, so nothing else moves.
  */
 
 import { nextFrame } from "../../shared/timing.js";
@@ -23,13 +23,13 @@ export class StreamedText {
     this.text = "";
     this.length = 0; // in characters as the server counts them: an emoji is one, not two
     this.reader = new BlockReader();
-    this.closed = []; // blocks that have closed and have no element yet
+    this.closed = []; // closed blocks without an element
     this.last = null; // the element of the open block
-    this.version = {}; // results that were asked for before the text began anew are void
+    this.version = {}; // replaced on every reset, so that results of earlier requests are ignored
     this.root.replaceChildren();
   }
 
-  /** Put `text` at `offset`. Adding at the end, which is nearly always, costs no more than the addition. */
+  /** Write `text` at `offset`. Appending, by far the most common case, only processes the new text. */
   write(offset, text) {
     if (offset !== this.length) {
       const kept = [...this.text].slice(0, offset).join("");
@@ -40,7 +40,7 @@ export class StreamedText {
     nextFrame(this.paint);
   }
 
-  /** The whole text is known, and its HTML if it comes from the history. */
+  /** Set the complete text, with its HTML if it comes from the history. */
   settle(text, html = null) {
     if (html !== null) return this.#rendered(text, html);
     const whole = REFERENCES.test(text);
@@ -66,7 +66,7 @@ export class StreamedText {
     else this.closed.push(...this.reader.feed(text));
   }
 
-  /** Bring the page up to the text. Writes only: what it read would be laid out for nothing. */
+  /** Update the page. Only writes: reading sizes here would force a layout. */
   paint() {
     for (const block of this.closed.splice(0)) this.#close(block);
     const open = this.reader.open;
@@ -93,7 +93,7 @@ export class StreamedText {
     return element;
   }
 
-  /** Long code grows in pieces, so that a line at its end does not lay out everything before it. */
+  /** Long code grows in chunks, so that a new line does not lay out all lines before it. */
   #growCode({ text, info }) {
     const code = this.last.querySelector("code");
     const shown = (this.last.shown ??= { length: 0, lines: 0 });
@@ -136,14 +136,14 @@ export class StreamedText {
   }
 }
 
-/** Plain text that looks close to what it will be: no blank lines at its end, points for bullets. */
+/** Plain text that looks similar to the rendered block: no trailing blank lines, bullets for list markers. */
 function formatPlain({ kind, text }) {
   const shown = text.trimEnd();
   if (kind === "list") return shown.replace(BULLET, "$1• ");
   return kind === "quote" ? shown.replace(/^> ?/gm, "") : shown;
 }
 
-/** Added to where that is enough: what somebody has selected in it stays selected. */
+/** Append if possible, which keeps the user's selection. */
 function updateText(node, text) {
   if (text.startsWith(node.data)) node.appendData(text.slice(node.data.length));
   else node.data = text;

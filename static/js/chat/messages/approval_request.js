@@ -1,7 +1,7 @@
 /**
- * The question of one tool call in its conversation: for who may answer, the command and two buttons; for others, that it waits.
+ * The approval request of a tool call, in the chat: the command with decision buttons for approvers, a waiting note for others.
  *
- * What an open question looks like is made by the server, for the one who reads. An answered one is a line, made here.
+ * The server renders pending requests for the current user. Decided ones are a single line, rendered here.
  */
 
 import { updateCountdowns } from "../../approvals/countdown.js";
@@ -12,7 +12,7 @@ import { fill } from "../../shared/texts.js";
 import { everySecond } from "../../shared/timing.js";
 
 const RETRY_MS = 5000;
-const WIDE = matchMedia("(min-width: 40rem)"); // elsewhere the command and the answers fill the screen, and the rest is folded
+const WIDE = matchMedia("(min-width: 40rem)"); // on narrow screens the command and buttons fill the screen, so details are collapsed
 
 export class ApprovalRequestView {
   constructor({ texts, container }) {
@@ -20,7 +20,7 @@ export class ApprovalRequestView {
     container.addEventListener("submit", (event) => this.#send(event));
   }
 
-  /** @param {{id, status, decision?, by?, reason?, decidedAt?, granted?}} approval as the history or an event tells it */
+  /** @param {{id, status, decision?, by?, reason?, decidedAt?, granted?}} approval as in the history and in events */
   show(approval) {
     this.approval = { ...this.approval, ...approval };
     this.container.hidden = false;
@@ -29,7 +29,7 @@ export class ApprovalRequestView {
     this.container.replaceChildren(renderDecision(this.approval, this.texts));
   }
 
-  /** Something was told about a question: if it is this one, look at it again. */
+  /** Reload on an event about this request. */
   refresh(id) {
     if (id === this.approval.id && this.approval.status === "pending") this.#load();
   }
@@ -48,14 +48,14 @@ export class ApprovalRequestView {
     submitter.disabled = true;
     const response = await fetch(form.action, { method: "POST", body, headers: { "HX-Request": "true" } }).catch(() => null);
     if (response && [200, 400, 403, 409].includes(response.status)) return this.#showResponse(response, this.approval.id);
-    submitter.disabled = false; // nothing is known of it: it can be pressed again, the first answer counts
+    submitter.disabled = false; // outcome unknown: allow a retry, the first decision counts
   }
 
   async #showResponse(response, id) {
     if (response?.headers.has("HX-Refresh")) return location.reload(); // signed out
     const text = response?.headers.get("Content-Type")?.startsWith("text/html") ? await response.text() : "";
     const received = new DOMParser().parseFromString(text, "text/html").querySelector(".question");
-    if (id !== this.approval.id || (this.approval.status !== "pending" && received?.dataset.status === "pending")) return; // it came late
+    if (id !== this.approval.id || (this.approval.status !== "pending" && received?.dataset.status === "pending")) return; // outdated response
     if (!received) return this.#retryLater();
     const focused = this.container.contains(document.activeElement);
     const card = document.adoptNode(received);
@@ -72,13 +72,13 @@ export class ApprovalRequestView {
     }
   }
 
-  /** The server did not answer. */
+  /** No usable response: retry later. */
   #retryLater() {
     if (!this.container.firstChild) this.container.append(createLine(this.texts.approvalLost));
     setTimeout(() => this.approval.status === "pending" && this.container.isConnected && this.#load(), RETRY_MS);
   }
 
-  /** Somebody writes a reason: the question stays as it is. */
+  /** Don't replace the card while the user is entering a reason. */
   #isReasonEntered() {
     return Boolean(this.container.querySelector("input[name=reason]")?.value);
   }

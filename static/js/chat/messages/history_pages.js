@@ -1,12 +1,12 @@
 /**
- * The rest of a long conversation: older messages when one scrolls up to them, the surroundings of a message that is linked to,
- * and from there the newer ones. Live events wait while newer messages are missing; the last page brings them.
+ * Loads the rest of a long session: older messages on scrolling up, the messages around a linked one, and newer ones from there.
+ * While newer messages are missing, live events are not shown; they come with the last page.
  */
 
 import { PAGE } from "../../shared/feed.js";
 import { describeError } from "../../shared/texts.js";
 
-const PREFETCH_PIXELS = 1500; // pixels before the edge at which the next page is fetched
+const PREFETCH_PIXELS = 1500; // distance from the edge at which the next page is loaded
 
 export class HistoryPages {
   /** @param {{app, transcript, scroll, log: Element, top: Element, bottom: Element}} parts */
@@ -21,7 +21,7 @@ export class HistoryPages {
     for (const edge of [top, bottom]) edge.querySelector("button").addEventListener("click", () => this.#load(edge === top ? "older" : "newer"));
   }
 
-  /** Newer messages than those shown are stored, so live events cannot be added below them. */
+  /** Newer messages than those shown are stored, so live events cannot be appended. */
   get behind() {
     return this.newer !== null;
   }
@@ -32,12 +32,12 @@ export class HistoryPages {
     this.#draw();
   }
 
-  /** Whether this newest page goes on where what is shown ends. */
+  /** Whether this newest page continues the messages shown. */
   joins({ messages, nextCursor }) {
     return this.joining && (!nextCursor || messages.some(({ messageId }) => messageId && this.transcript.find(messageId)));
   }
 
-  /** Show the page around a message instead of the newest one. False when there is no such message. */
+  /** Show the page around a message instead of the newest one. False if there is no such message. */
   async around(messageId) {
     const { sessionKey } = this.app.feed;
     const page = await this.#request({ around: messageId }).catch((error) => {
@@ -71,7 +71,7 @@ export class HistoryPages {
     }
   }
 
-  /** All that is stored is shown: what happens now goes on below it again. */
+  /** Everything stored is shown: follow live events again. */
   async #join(feed) {
     this.joining = true;
     try {
@@ -85,7 +85,7 @@ export class HistoryPages {
     return this.app.gateway.request("chat.history", { sessionKey: this.app.feed.sessionKey, limit: PAGE, html: true, notices: true, ...position });
   }
 
-  /** Observing again tells at once whether the edge is still near: a page may have been short. */
+  /** Observing again reports whether the edge is still near, since a page may be short. */
   #draw() {
     for (const [edge, from] of [[this.top, this.older], [this.bottom, this.newer]]) {
       edge.hidden = from === null;

@@ -1,4 +1,4 @@
-/** Events of runs, as they happen, into the transcript. Each arrives once and in order (shared/feed.js sees to it). */
+/** Applies live run events to the transcript. shared/feed.js delivers each event once and in order. */
 
 import { describeFailure, describeReason } from "../../shared/run_reasons.js";
 import { fill } from "../../shared/texts.js";
@@ -13,7 +13,7 @@ export function applyEvent(transcript, payload) {
   else if (change && message) addStored(transcript, message);
 }
 
-/** The answer that is being written just now, as the history tells it. */
+/** Show the run in progress as reported by the history. */
 export function showActiveRun(transcript, { runId, messageId, text, thinking, status, waitingFor, operation }) {
   const { texts } = transcript;
   transcript.startRun(runId, texts.working).acknowledged = true;
@@ -21,7 +21,7 @@ export function showActiveRun(transcript, { runId, messageId, text, thinking, st
   else transcript.setState(runId, "working", operation ? texts.summarising : texts.working);
   if (!messageId || !(text || thinking)) return;
   const message = transcript.getMessage(runId, messageId);
-  message.attempt = null; // whichever goes on
+  message.attempt = null; // accept any attempt
   message.thinking.write(0, thinking);
   if (text) message.write(0, text);
 }
@@ -73,7 +73,7 @@ function assistant(transcript, { runId, data, ts }) {
   message.write(data.offset, data.delta, ts);
 }
 
-/** The earlier conversation is summarised: by the way in a run that goes on, or in one that does nothing else. */
+/** The history is being summarized, during a run or in a run for that purpose. */
 function compaction(transcript, { runId, data, ts }) {
   const { texts } = transcript;
   if (data.phase === "start") return transcript.setState(runId, "working", texts.summarising);

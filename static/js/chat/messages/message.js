@@ -1,4 +1,4 @@
-/** One message of the conversation, of a person or of the agent, with its foot: when, by which model, at what price, and what one can do. */
+/** A message of a user or the agent, with its footer: time, model, cost and actions. */
 
 import { cloneTemplate, getBlocks, getText, setText } from "../../shared/elements.js";
 import { formatCount, formatDuration, formatFullTime, formatMoney, formatShortCount, formatTime } from "../../shared/formats.js";
@@ -7,10 +7,10 @@ import { StreamedText } from "../markdown/streamed_text.js";
 import { renderFile, renderFiles } from "./message_files.js";
 import { Thinking } from "./thinking.js";
 
-const FOLD_ABOVE = { characters: 2500, lines: 25 }; // a longer message of a person is folded
+const FOLD_ABOVE = { characters: 2500, lines: 25 }; // longer user messages are collapsed
 const CODE_FENCE = /^ {0,3}(```|~~~)/m;
 
-/** What both have. `page` is {words, renderer, username, address(messageId)}. */
+/** Base class. `page` is {texts, renderer, username, urlFor(messageId)}. */
 class Message {
   constructor(template, page) {
     this.page = page;
@@ -20,7 +20,7 @@ class Message {
     this.facts = {};
   }
 
-  /** What is known about it; told piece by piece. */
+  /** Set facts that have become known. */
   update({ messageId, timestamp, model, usage, durationMs, position }) {
     const known = Object.entries({ timestamp, model, usage, durationMs, position }).filter(([, value]) => value !== undefined && value !== null);
     Object.assign(this.facts, Object.fromEntries(known));
@@ -53,16 +53,16 @@ export class UserMessage extends Message {
     super("user-message", page);
     this.text = "";
     this.attachments = [];
-    this.author = ""; // their name, if it is somebody else's
+    this.author = ""; // name of the author, unless it is the current user
   }
 
   update(message) {
     super.update(message);
-    if (message.hook) this.#setAuthor(`Webhook ${message.hook}`); // under their account, but not their words
+    if (message.hook) this.#setAuthor(`Webhook ${message.hook}`); // sent under the user's account but not written by them
     else if (message.sender && message.sender !== this.page.username) this.#setAuthor(message.sender);
   }
 
-  /** The heading that only screen readers have of one's own messages is shown. */
+  /** Show the heading, which is visually hidden for the user's own messages. */
   #setAuthor(name) {
     const heading = this.part("h2");
     this.author = heading.textContent = name;
@@ -70,11 +70,11 @@ export class UserMessage extends Message {
     this.element.classList.add("of-other");
   }
 
-  /** Shown as it was typed, except that code looks like code. `attachments` are those being sent: [{id, name, mimeType, size}]. */
+  /** Show the text as typed, with code blocks rendered. `attachments` are those being sent: [{id, name, mimeType, size}]. */
   show({ content, attachments = [], truncated = false }) {
     const { texts } = this.page;
     this.text = getText(content);
-    this.truncated = truncated; // of a long one that waits the history tells only the beginning
+    this.truncated = truncated; // the history only has the beginning of long queued messages
     const stored = getBlocks(content).filter(({ attachmentId }) => attachmentId);
     this.attachments = [...stored.map((block) => ({ ...block, id: block.attachmentId })), ...attachments];
     const box = this.part(".text");
@@ -112,7 +112,7 @@ export class AgentMessage extends Message {
     return this.answer.text;
   }
 
-  /** Another attempt at the same message begins with nothing. */
+  /** A new attempt at the same message starts empty. */
   begin(attempt) {
     this.attempt ??= attempt;
     if (attempt === this.attempt) return;
@@ -127,7 +127,7 @@ export class AgentMessage extends Message {
     if (text) this.element.classList.add("speaking");
   }
 
-  /** It is whole: as stored in the transcript. */
+  /** The message is complete, as stored in the transcript. */
   settle(message) {
     const { content } = message;
     const thoughts = getBlocks(content).filter(({ thinking }) => thinking);
@@ -141,7 +141,7 @@ export class AgentMessage extends Message {
     this.#hideIfEmpty(getBlocks(content).some(({ attachmentId }) => attachmentId));
   }
 
-  /** Nothing more will come, and it never was whole. */
+  /** The run ended before the message was complete. */
   breakOff(ts) {
     if (this.final) return;
     this.thinking.end(ts);
@@ -156,7 +156,7 @@ export class AgentMessage extends Message {
   }
 }
 
-/** The HTML of a content's text if the server sent it, else null. */
+/** The HTML of the content if the server sent it, else null. */
 function getHtml(content) {
   const blocks = getBlocks(content).filter(({ type }) => type === "text");
   return blocks.length && blocks.every(({ html }) => typeof html === "string") ? blocks.map(({ html }) => html).join("") : null;

@@ -1,4 +1,4 @@
-/** What one can do with a message: copy it, ask again, change the question, go on from it in a conversation of its own. */
+/** Actions on a message: copy, retry, edit, fork. */
 
 import { describeError, fill } from "../../shared/texts.js";
 import { copyText } from "../markdown/decorations.js";
@@ -21,12 +21,12 @@ export function startMessageActions(app, root) {
 
   app.on("runs", ({ unfinished }) => root.classList.toggle("busy", unfinished > 0));
 
-  /** As it was written, markdown and all. */
+  /** Copy the markdown source. */
   function copy(element, run) {
     return copyText(app, findMessage(element, run).text);
   }
 
-  /** What came after it goes too, which the editor says before it happens. */
+  /** Later messages are removed too, which the editor says first. */
   function retry(element, run) {
     if (run.userMessage.messageId && run.box.nextElementSibling) return edit(element, run);
     if (isBusy()) return;
@@ -51,7 +51,7 @@ export function startMessageActions(app, root) {
   function resend(run, message, attachments) {
     const replaces = run.userMessage.messageId;
     if (replaces) app.sessionView.transcript.removeFrom(run.runId);
-    else discard(run); // it was stopped before its run began, so nothing came of it
+    else discard(run); // it was stopped before its run started, so there is nothing to replace
     app.sessionView.rewinding = Boolean(replaces);
     app.send({ message, attachments, replaces });
     app.focusField();
@@ -63,7 +63,7 @@ export function startMessageActions(app, root) {
     request.catch((error) => app.showProblem(fill(texts.notDone, describeError(error, texts))));
   }
 
-  /** What is running has to end first: its answer belongs to the question as it was. */
+  /** Edits wait for running work, whose answer belongs to the current text. */
   function isBusy() {
     if (app.sessionView.transcript.unfinished.size) app.showToast(texts.stopFirst);
     return app.sessionView.transcript.unfinished.size > 0;
@@ -73,7 +73,7 @@ export function startMessageActions(app, root) {
     return app.sessionView.transcript.messages.get(element.dataset.messageId) ?? run.userMessage;
   }
 
-  /** The run with the question, when the messages belong to none: it is the last one before with a question. */
+  /** The run with the user's message; for messages without a run, the last one before it. */
   function findPromptRun(run) {
     const runs = [...app.sessionView.transcript.runs.values()].filter(({ userMessage }) => userMessage);
     return runs.findLast(({ box }) => box.compareDocumentPosition(run.box) & Node.DOCUMENT_POSITION_FOLLOWING) ?? run;

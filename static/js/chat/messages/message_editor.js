@@ -1,4 +1,4 @@
-/** Changing a message that was sent, where it stands. */
+/** Edits a sent message in place. */
 
 import { cloneTemplate } from "../../shared/elements.js";
 
@@ -37,7 +37,7 @@ export function editMessage(element, text, onDone) {
   form.querySelector(".cancel").addEventListener("click", close);
   form.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
-      event.preventDefault(); // it does not stop the run, too
+      event.preventDefault(); // it should not stop the run as well
       event.stopPropagation();
       close();
     } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.target === field) {

@@ -1,11 +1,11 @@
-/** Images and files that belong to a message or a tool's result. They are loaded from our own server only. */
+/** Images and files of messages and tool results, loaded only from this server. */
 
 import { cloneTemplate, getBlocks } from "../../shared/elements.js";
 import { formatSize } from "../../shared/formats.js";
 
 const SHOWN = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/** Elements for the images and files among the blocks of a content. */
+/** Render the images and files of a content. */
 export function renderFiles(content, texts) {
   return getBlocks(content)
     .filter(({ type, attachmentId }) => (type === "image" || type === "file") && attachmentId)

@@ -1,8 +1,8 @@
-/** What stands in the place of a conversation, or above it: welcome, loading, trouble, no connection. */
+/** What is shown instead of or above the messages: welcome, loading, error, connection banner. */
 
 import { fill } from "../../shared/texts.js";
 
-const BANNER_DELAY_MS = 400; // catching up that takes no longer is not worth a word
+const BANNER_DELAY_MS = 400; // shorter catch-ups are not worth showing
 
 export function startPlaceholders(app) {
   const { texts, gateway } = app;
@@ -12,7 +12,7 @@ export function startPlaceholders(app) {
   let bannerTimer = null;
   let countdown = null;
 
-  /** One of welcome, loading, trouble; null when there are messages. */
+  /** One of welcome, loading, trouble; null if there are messages. */
   function show(name) {
     for (const [each, part] of Object.entries(parts)) part.hidden = each !== name;
     byId("log").setAttribute("aria-busy", String(name === "loading"));
@@ -21,7 +21,7 @@ export function startPlaceholders(app) {
     parts.welcome.classList.toggle("first", first);
   }
 
-  /** @param {{title: string, text: string, actions: [string, Function][]}} what one can do about it */
+  /** @param {{title: string, text: string, actions: [string, Function][]}} error with the actions offered */
   function showError({ title, text, actions = [] }) {
     parts.trouble.querySelector("h2").textContent = title;
     parts.trouble.querySelector("p").textContent = text;
@@ -30,7 +30,7 @@ export function startPlaceholders(app) {
     app.announce(`${title} ${text}`);
   }
 
-  /** A line above the conversation. Without a text there is none. */
+  /** A banner above the messages, hidden without text. */
   function showBanner(text, label = "", act = null) {
     banner.hidden = !text;
     banner.querySelector(".text").textContent = text;
@@ -45,7 +45,7 @@ export function startPlaceholders(app) {
     return element;
   }
 
-  /** Say that we are catching up, if it takes long enough to be noticed. */
+  /** Show that the page is catching up, if it takes noticeably long. */
   async function whileCatchingUp(work) {
     clearTimeout(bannerTimer);
     bannerTimer = setTimeout(() => parts.loading.hidden && showBanner(texts.catchingUp), BANNER_DELAY_MS);
@@ -76,7 +76,7 @@ export function startPlaceholders(app) {
     const example = target.closest("[data-prompt]");
     if (!example) return;
     app.send({ message: example.dataset.prompt });
-    app.focusField(); // the button goes away with the welcome
+    app.focusField(); // its button disappears with the welcome
   });
 
   return {

@@ -1,16 +1,15 @@
 /**
- * Where somebody reads: along with the answer, or further up while it grows below.
+ * Scrolling: follow the end of the transcript while output grows, unless the user has scrolled up.
  *
- * Who reads along stays at the end; nobody else is moved. Sizes are observed after the browser has laid out, never asked for
- * in between, so following costs no layout of its own.
+ * Sizes are observed after layout instead of read, so following forces no extra layout.
  */
 
 import { fill } from "../../shared/texts.js";
 
-const NEAR = 48; // pixels from the end that count as there
+const NEAR = 48; // pixels from the end that count as the end
 
 export class ScrollPosition {
-  /** @param {{log: Element, content: Element, end: Element, button: Element, words: object}} parts */
+  /** @param {{log: Element, content: Element, end: Element, button: Element, texts: object}} parts */
   constructor({ log, content, end, button, texts }) {
     Object.assign(this, { log, button, texts });
     this.following = true;
@@ -26,35 +25,35 @@ export class ScrollPosition {
     log.addEventListener("scroll", () => this.#handleScroll(), { passive: true });
   }
 
-  /** Go to the end and stay there. */
+  /** Scroll to the end and follow it. */
   toEnd() {
     this.following = true;
     this.log.scrollTop = this.log.scrollHeight;
     this.#setUnread(0);
   }
 
-  /** Somebody goes to a place of their own. */
+  /** Stop following because the view moves elsewhere. */
   stopFollowing() {
     this.#leave();
   }
 
-  /** There is a new message. */
+  /** Count a new message. */
   addUnread() {
     if (!this.following) this.#setUnread(this.unread + 1);
   }
 
-  /** Put something before what is read, and keep what is read where it is. */
+  /** Insert content above without moving what the user reads. */
   preservePosition(change) {
     const { log } = this;
     const below = log.scrollHeight - log.scrollTop;
-    log.style.overflowAnchor = "none"; // the browser would move it a second time
+    log.style.overflowAnchor = "none"; // otherwise the browser would adjust the position too
     change();
     log.scrollTop = log.scrollHeight - below;
     requestAnimationFrame(() => log.style.removeProperty("overflow-anchor"));
   }
 
   #leave() {
-    // A conversation that fits has no other place to be at.
+    // A transcript that fits the screen cannot be scrolled.
     if (this.log.scrollHeight > this.log.clientHeight) this.following = false;
     this.#draw();
   }

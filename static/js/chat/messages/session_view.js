@@ -1,4 +1,4 @@
-/** The shown conversation: its feed, its transcript, its pages, and the place in it at which somebody reads. */
+/** The current session: its feed, transcript, history pages and scroll position. */
 
 import { SessionFeed } from "../../shared/feed.js";
 import { describeError, fill } from "../../shared/texts.js";
@@ -12,9 +12,9 @@ import { startPlaceholders } from "./placeholders.js";
 import { ScrollPosition } from "./scroll_position.js";
 import { Transcript } from "./transcript.js";
 
-const HIGHLIGHT_MS = 4000; // how long a message that was linked to stands out
+const HIGHLIGHT_MS = 4000; // how long a linked message is highlighted
 const RETRY_MS = 2000;
-const ACCESS_CHECK_MS = 5000; // how often an account that may not chat asks whether it may by now
+const ACCESS_CHECK_MS = 5000; // how often an account without access checks for it
 
 export function startSessionView(app) {
   const { gateway, texts } = app;
@@ -28,9 +28,9 @@ export function startSessionView(app) {
   const scroll = new ScrollPosition({ log, content: root, end: byId("end"), button: byId("jump"), texts });
   const pages = new HistoryPages({ app, transcript, scroll, log, top: byId("older"), bottom: byId("newer") });
   const placeholders = startPlaceholders(app);
-  let accessTimer = null; // the timer of asking again, while the account may not even read
-  let targetId = null; // the message that the address names, until it is shown
-  let isGone = false; // it is not shared with us (any more)
+  let accessTimer = null; // while the account cannot read
+  let targetId = null; // the message named in the URL, until it is shown
+  let isGone = false; // not shared with this user, or no longer
 
   app.sessionView = { transcript, sync, showPending, removePending, reload, rewinding: false };
   transcript.onAnswer = (text) => app.announce(fill(texts.answer, text));
@@ -74,7 +74,7 @@ export function startSessionView(app) {
 
   function showHistory(history) {
     const { sessionKey } = history;
-    // One's own by the link that others use: events tell of it under its key.
+    // The user's own session opened by its shared link: use its key, under which events arrive.
     if (isForeign(app.feed.sessionKey) && !isForeign(sessionKey)) return location.replace(app.urlFor(sessionKey, targetId));
     const joins = pages.joins(history);
     if (!joins) transcript.clear();
@@ -89,19 +89,19 @@ export function startSessionView(app) {
 
   function showEvent(payload) {
     if (payload.change === "rewind") return handleRewind(payload);
-    if (pages.behind) return scroll.addUnread(); // it is stored below, and comes with its page
+    if (pages.behind) return scroll.addUnread(); // it is stored and comes with its page
     if (transcript.isEmpty) placeholders.show(null);
     applyEvent(transcript, payload);
   }
 
-  /** Another window has taken back a message. In this one it was done at once. */
+  /** Another window replaced a message. This window updates its own changes immediately. */
   function handleRewind({ keepThrough }) {
     const ours = app.sessionView.rewinding;
     app.sessionView.rewinding = false;
     if (!ours && !transcript.truncateAfter(keepThrough)) reload();
   }
 
-  /** A message of ours on its way: shown before the server tells of it. */
+  /** Show a message that is being sent. */
   function showPending(runId, { message, attachments }, note) {
     if (pages.behind) reload();
     placeholders.show(null);
@@ -109,14 +109,14 @@ export function startSessionView(app) {
     scroll.toEnd();
   }
 
-  /** Take back a message that never became a run. False when it did. */
+  /** Remove a message that never became a run. False if it did. */
   function removePending(runId) {
     const taken = transcript.removeUnsent(runId);
     if (taken && transcript.isEmpty && app.feed.loaded) placeholders.show("welcome");
     return taken;
   }
 
-  /** Go to the message that the address names. */
+  /** Scroll to the message named in the URL. */
   async function reveal() {
     if (!targetId || !app.feed.loaded) return;
     const messageId = targetId;
@@ -134,12 +134,12 @@ export function startSessionView(app) {
     setTimeout(() => message.classList.remove("pointed-at"), HIGHLIGHT_MS);
   }
 
-  /** The session was deleted, in this window or another, or brought back. */
+  /** The session was deleted or restored, in this or another window. */
   function handleSessionChange({ sessionKey, sessionId, reason }) {
     if (sessionKey !== app.feed.sessionKey || (app.feed.sessionId && sessionId !== app.feed.sessionId)) return;
     if (reason === "restored" || (reason === "created" && placeholders.isErrorShown)) return reload();
     if (reason !== "deleted") return;
-    app.feed.sessionId = null; // the next session of this key is another one
+    app.feed.sessionId = null; // a new session under this key is a different one
     transcript.clear();
     pages.begin();
     const restore = () => attempt(() => gateway.request("sessions.restore", { sessionId }).then(reload));
@@ -148,9 +148,9 @@ export function startSessionView(app) {
     else placeholders.showError({ title: texts.deleted, text: texts.deletedText, actions: [[texts.restore, restore], home] });
   }
 
-  /** Its owner shares it no longer, or never did. */
+  /** The owner stopped sharing the session, or never shared it. */
   function showUnshared() {
-    if (placeholders.isErrorShown) return; // it was deleted
+    if (placeholders.isErrorShown) return; // deleted
     app.feed.loaded = false;
     transcript.clear();
     pages.begin();
@@ -165,11 +165,11 @@ export function startSessionView(app) {
   function sync() {
     attempt(async () => {
       await placeholders.whileCatchingUp(app.feed.sync());
-      if (accessTimer) gateway.renew(); // it may read by now: hello-ok says what else
+      if (accessTimer) gateway.renew(); // it can read now: reconnect to get the new scopes
     });
   }
 
-  /** The account may not chat. The server says nothing when that changes, so ask. */
+  /** The account has no access. The server sends no event when that changes, so poll. */
   function waitForAccess() {
     placeholders.show(null);
     app.showProblem(texts.mayNotChat);
@@ -177,7 +177,7 @@ export function startSessionView(app) {
     accessTimer = setTimeout(() => gateway.ready && sync(), ACCESS_CHECK_MS);
   }
 
-  /** Losing the connection in between is no news: the next one starts again. */
+  /** Disconnects are ignored: reconnecting starts over. */
   async function attempt(step) {
     try {
       await step();

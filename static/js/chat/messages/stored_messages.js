@@ -1,4 +1,4 @@
-/** Messages of the transcript, in their wire form, as the history and the session's own events tell them. */
+/** Adds stored messages to the transcript, from the history and from session events. */
 
 import { cloneTemplate, getBlocks, setText } from "../../shared/elements.js";
 import { formatCount } from "../../shared/formats.js";
@@ -8,8 +8,8 @@ import { StreamedText } from "../markdown/streamed_text.js";
 import { UserMessage } from "./message.js";
 import { getDecision } from "./tool_card.js";
 
-const REASONS_WITHOUT_MODEL = ["injected", "invoked"]; // whole answers that no model gave: words put in, and a person's own call of a tool
-const STOP_REASONS = ["rpc", "stop", "session-reset", "session-delete", "share-ended"]; // why a run was aborted; any other reason is a failure
+const REASONS_WITHOUT_MODEL = ["injected", "invoked"]; // complete answers without a model: injected text, and tools invoked by a user
+const STOP_REASONS = ["rpc", "stop", "session-reset", "session-delete", "share-ended"]; // why a run was stopped; any other reason is a failure
 
 export function addStored(transcript, message) {
   if (message.command) return addCommandEnd(transcript, message);
@@ -18,10 +18,10 @@ export function addStored(transcript, message) {
   ROLES[message.role]?.(transcript, { ...message, runId });
 }
 
-/** A quiet line: what happened to the conversation, not what was said in it. */
+/** A line about the session itself, such as a reset or a compaction. */
 export function addNotice(transcript, { runId, notice, text, content, summarised, errorKind, messageId, model, timestamp, prompt, sender }) {
   const { texts } = transcript;
-  // Of a message that was stopped before its run began only this notice is stored.
+  // For a message stopped before its run started, only this notice is stored.
   if (prompt) user(transcript, { runId, content: prompt, timestamp, sender });
   if (notice === "aborted" && runId) return transcript.getRun(runId).showStopped();
   if (notice === "failed" && runId) {
@@ -39,7 +39,7 @@ export function addNotice(transcript, { runId, notice, text, content, summarised
   transcript.addToRun(runId, line);
 }
 
-/** What the agent remembers of it: an agent's words, shown like its answers. */
+/** The summary the agent continues with, rendered like its answers. */
 function showSummary(transcript, root, text, content) {
   const html = getBlocks(content).map((block) => block.html);
   new StreamedText(root, transcript.page).settle(text, html.length && html.every((each) => typeof each === "string") ? html.join("") : null);
@@ -76,18 +76,18 @@ function toolResult(transcript, message) {
   if (end) card.showCommandEnd(end);
 }
 
-/** Said by the card of its call: now, or once that is shown, if it belongs to an older page. */
+/** Shown on the card of the tool call, now or when its older page is loaded. */
 function addCommandEnd(transcript, { toolCallId, command }) {
   transcript.commandEnds.set(toolCallId, command);
   transcript.tools.get(toolCallId)?.showCommandEnd(command);
 }
 
-/** A model's whole answer names its model and usage. `stopReason` alone does not tell: "stop" is also the command's. */
+/** A complete answer has a model and usage. `stopReason` is not enough: "stop" is also the reason of a stopped run. */
 function isUnfinished({ stopReason, model, usage }) {
   return Boolean(stopReason) && !REASONS_WITHOUT_MODEL.includes(stopReason) && !model && !usage;
 }
 
-/** The words that the end of the run had when it was live, as far as they are stored. */
+/** Show the end of the run as it was shown live, as far as it is stored. */
 function showRunEnd(transcript, runId, reason) {
   const { texts } = transcript;
   if (STOP_REASONS.includes(reason)) transcript.getRun(runId).showStopped();

@@ -1,4 +1,4 @@
-/** What a model thought before it answered: folded, with a timer while it goes on and its duration afterwards. */
+/** The model's thinking: collapsed, with a timer while it lasts and its duration afterwards. */
 
 import { setText } from "../../shared/elements.js";
 import { formatDuration, formatElapsed } from "../../shared/formats.js";
@@ -19,11 +19,11 @@ export class Thinking {
     this.#stopClock();
     this.text = "";
     this.length = 0;
-    this.startedAt = null; // when its first words came, by the server's clock
+    this.startedAt = null; // when the first text arrived, by the server's clock
     this.paint();
   }
 
-  /** Live words. `ts` is the server's time of the event; null when it is not known how long it has been going on. */
+  /** Add live text. `ts` is the server's time of the event; null if the start is unknown. */
   write(offset, text, ts = null) {
     if (!text) return;
     this.text = (offset === this.length ? this.text : [...this.text].slice(0, offset).join("")) + text;
@@ -32,7 +32,7 @@ export class Thinking {
     nextFrame(this.paint);
   }
 
-  /** It is over at `ts`: the answer has begun, or a tool. */
+  /** Thinking ended at `ts`, when an answer or a tool call began. */
   end(ts) {
     if (!this.stopClock) return;
     this.#stopClock();

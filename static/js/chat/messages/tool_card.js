@@ -1,4 +1,4 @@
-/** One tool call: its name, what it was asked, who allowed or refused it, what it says while it runs and at the end. */
+/** A tool call: name, arguments, who allowed or denied it, its output while it runs and its result. */
 
 import { cloneTemplate, getText, setText } from "../../shared/elements.js";
 import { formatDuration, formatElapsed } from "../../shared/formats.js";
@@ -8,14 +8,14 @@ import { describeDecision, describeDecisionDetails, isDecidedByPeople } from "..
 import { ApprovalRequestView } from "./approval_request.js";
 import { renderFiles } from "./message_files.js";
 
-const MAX_LINES = 24; // of a result that is not folded
+const MAX_LINES = 24; // of a result that is not collapsed
 const MAX_CHARACTERS = 3000;
 const OPEN = ["running", "waiting"];
 const ENDS = { killed: "Killed", timed_out: "TimedOut", lost: "Lost" };
-const SUMMARY_ARGUMENTS = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that say what a call is about
+const SUMMARY_ARGUMENTS = ["command", "path", "file", "pattern", "query", "url", "name"]; // arguments that summarize a call, in this order
 
 export class ToolCard {
-  /** Addresses, empty for who may not open them: `explained` explains the decision, at `letAsk` the agent may be let ask. */
+  /** URLs, empty without permission: `explainUrl` explains the decision; at `allowRequestsUrl` the agent can be allowed to request commands. */
   constructor({ texts, name, explainUrl = "", allowRequestsUrl = "" }) {
     Object.assign(this, { texts, explainUrl, allowRequestsUrl });
     this.element = cloneTemplate("tool-card");
@@ -34,7 +34,7 @@ export class ToolCard {
     this.part(".asked").hidden = !entries.length;
   }
 
-  /** It waits for people, or did: the approval stands below its name. */
+  /** Show the approval request, pending or decided. */
   showApproval(approval) {
     this.approval ??= new ApprovalRequestView({ texts: this.texts, container: this.part(".approval") });
     this.approval.show(approval);
@@ -43,7 +43,7 @@ export class ToolCard {
     else if (this.element.dataset.status === "waiting") this.#status("running", this.texts.toolDecided);
   }
 
-  /** It begins, now (`ts` by the server's clock). */
+  /** The call starts now (`ts` by the server's clock). */
   start(ts) {
     if (!OPEN.includes(this.element.dataset.status) || this.stopClock) return;
     this.#status("running", this.texts.toolRunning);
@@ -52,7 +52,7 @@ export class ToolCard {
     this.stopClock = everySecond(() => setText(this.part(".duration"), formatElapsed(Date.now() - from, this.texts)));
   }
 
-  /** What it has said so far. */
+  /** Show the output so far. */
   update(partial) {
     this.output = typeof partial === "string" ? partial : getText(partial?.content ?? JSON.stringify(partial, null, 2));
     this.element.classList.add("live");
@@ -68,7 +68,7 @@ export class ToolCard {
     setText(this.part(".show-all"), folded ? fill(this.texts.showAll, this.output.split("\n").length) : "");
   }
 
-  /** @param {{content, isError, verdict, durationMs?, ts?, letAsk?}} result `verdict` is {allowed, layer?, admission?, why?}; `letAsk`: the agent could be let ask. */
+  /** @param {{content, isError, decision, durationMs?, ts?, isMissingRule?}} result `decision` is {allowed, layer?, admission?, why?}; `isMissingRule`: denied for lack of an exec rule */
   finish({ content, isError, decision, durationMs = null, ts = null, details = null, isMissingRule = false }) {
     const { texts } = this;
     this.#stopClock();
@@ -89,7 +89,7 @@ export class ToolCard {
     this.paint();
   }
 
-  /** A command that went on in the background has ended. @param {{status, exitCode, durationMs}} end */
+  /** A command running in the background has ended. @param {{status, exitCode, durationMs}} end */
   showCommandEnd({ status, exitCode, durationMs }) {
     const { texts } = this;
     const how = status === "exited" ? fill(texts.commandExited, exitCode) : texts[`command${ENDS[status]}`];
@@ -97,7 +97,7 @@ export class ToolCard {
     setText(this.part(".duration"), formatDuration(durationMs, texts));
   }
 
-  /** Nothing runs in a run that has ended; a call without a result was cut off. */
+  /** The run has ended: a call without a result was interrupted. */
   cutOff() {
     if (!OPEN.includes(this.element.dataset.status)) return;
     this.#stopClock();
@@ -106,7 +106,7 @@ export class ToolCard {
     this.paint();
   }
 
-  /** Who decided: people, a grant or the rules where it is a command, and then the layers are told in the details. */
+  /** Who decided: a person, a grant, the exec rules or a policy layer. For commands, the layers are in the details. */
   #drawDecision() {
     const { decision, texts } = this;
     if (!decision) return;
@@ -114,7 +114,7 @@ export class ToolCard {
     this.element.dataset.by = decision.admission?.by ?? "";
     setText(this.part(".verdict"), describeDecision({ ...decision, approval }, texts));
     setText(this.part(".layers"), describeDecisionDetails({ ...decision, approval }, texts));
-    setText(this.part(".why"), decision.allowed || isDecidedByPeople(false, approval) ? "" : this.output || decision.why); // what people said stands in their answer
+    setText(this.part(".why"), decision.allowed || isDecidedByPeople(false, approval) ? "" : this.output || decision.why); // a person's reason is shown with their decision
   }
 
   #status(status, text) {
@@ -134,14 +134,14 @@ export class ToolCard {
   }
 }
 
-/** How a call was decided, from what the live event or the stored result says about it. */
+/** How a call was decided, from a live event or a stored result. */
 export function getDecision({ verdict, meta, details }) {
   if (verdict) return verdict;
   const refused = meta?.verdict === "refused" || details?.code === "tool_not_allowed";
   return { allowed: !refused, layer: meta?.layer ?? details?.layer, admission: meta?.admission };
 }
 
-/** A command was refused because nobody has said anything about commands. The code is that of tools_app/approvals/supervise.py. */
+/** A command was denied because no exec rule applies. tools_app/approvals/supervise.py defines the code. */
 export function isMissingRule(details) {
   return details?.code === "exec_no_rule";
 }
@@ -151,7 +151,7 @@ function summarize(args) {
   return name ? args[name].split("\n", 1)[0].slice(0, 160) : "";
 }
 
-/** Text as it is, with its line breaks; everything else as JSON. */
+/** Strings with their line breaks, everything else as JSON. */
 function renderArgument(name, value) {
   const term = document.createElement("dt");
   const text = document.createElement("dd");

@@ -1,7 +1,7 @@
 /**
- * What a conversation looks like. Stored messages and live events end in the same elements.
+ * The messages of a session. Stored messages and live events share the same elements.
  *
- * Words of people, agents and tools are data: they enter the page as text nodes, or as HTML that the server made of them.
+ * Text of users, agents and tools is data: it enters the page as text nodes, or as HTML rendered by the server.
  */
 
 import { showActiveRun } from "./live_events.js";
@@ -11,7 +11,7 @@ import { addStored } from "./stored_messages.js";
 import { ToolCard } from "./tool_card.js";
 
 export class Transcript {
-  /** `page` is {words, renderer, username, address, explain, letAsk}. onRuns({unfinished, waiting}), onAnswer(text), onApprovalRequested(tool) and onNewMessage() may be set by their listeners. */
+  /** `page` is {texts, renderer, username, urlFor, explainUrl, allowRequestsUrl}. Assign onRuns({unfinished, waiting}), onAnswer(text), onApprovalRequested(tool) and onNewMessage() to listen. */
   constructor({ root, page }) {
     Object.assign(this, { root, page, texts: page.texts, onRuns: () => {}, onAnswer: () => {}, onApprovalRequested: () => {}, onNewMessage: () => {} });
     this.clear();
@@ -19,13 +19,13 @@ export class Transcript {
 
   clear() {
     this.root.replaceChildren();
-    this.runs = new Map(); // run id → RunView
+    this.runs = new Map(); // run ID → RunView
     this.unfinished = new Set();
     this.waiting = new Set();
-    this.messages = new Map(); // message id → AgentMessage
-    this.tools = new Map(); // call id → ToolCard
-    this.commandEnds = new Map(); // call id → how its command ended in the background
-    this.older = null; // while older messages are put before the others
+    this.messages = new Map(); // message ID → AgentMessage
+    this.tools = new Map(); // call ID → ToolCard
+    this.commandEnds = new Map(); // call ID → how its background command ended
+    this.older = null; // set while older messages are being prepended
     this.#notifyRuns();
   }
 
@@ -33,7 +33,7 @@ export class Transcript {
     return !this.root.hasChildNodes();
   }
 
-  /** Add what is stored, and what is under way just now. What is shown already stays as it is. */
+  /** Add stored messages and the runs in progress. Elements that are already shown stay. */
   show({ messages, queued, activeRun: active }) {
     this.add(messages);
     if (active) showActiveRun(this, active);
@@ -52,7 +52,7 @@ export class Transcript {
     messages.forEach((message) => addStored(this, message));
   }
 
-  /** Older messages, before all that is shown. Of a run that goes across the border they stand at its top. */
+  /** Add older messages above all others. If a run spans two pages, they go to its top. */
   prepend(messages) {
     this.older = { top: new DocumentFragment(), runs: new Map(), made: new Set() };
     this.add(messages);
@@ -62,7 +62,7 @@ export class Transcript {
     this.#settleEnded();
   }
 
-  /** Somebody's message, shown once however often it is acknowledged: by us when sending, then by the server. */
+  /** Show a user's message once: first when sending, then as reported by the server. */
   showUserMessage(runId, message, note) {
     const run = this.startRun(runId, note);
     if (!run.userMessage) {
@@ -80,26 +80,26 @@ export class Transcript {
     this.setState(runId, "queued", this.texts.queued);
   }
 
-  /** A run without a message waits for its turn: it will summarise the conversation. */
+  /** A queued run without a message, which will summarize the history. */
   addOperation(runId) {
     const run = this.getRun(runId);
-    run.userMessage?.element.remove(); // the command was taken for a message while it was sent
+    run.userMessage?.element.remove(); // the command was shown as a message while being sent
     Object.assign(run, { acknowledged: true, isOperation: true, userMessage: null });
     this.setState(runId, "queued", this.texts.willSummarise);
   }
 
-  /** The server has acknowledged of this run. */
+  /** Whether the server has reported this run. */
   isAcknowledged(runId) {
     return Boolean(this.runs.get(runId)?.acknowledged);
   }
 
-  /** How far the sending of a message has come; what the server tells of its run counts for more. */
+  /** Show the progress of sending, unless the server has already reported the run. */
   setSendingNote(runId, note) {
     const run = this.runs.get(runId);
     if (run && !run.acknowledged) run.setState("queued", note);
   }
 
-  /** Take back a message that never became a run. False when it did: its own events showEnd how it ended. */
+  /** Remove a message that never became a run. False if it did: its events report how it ended. */
   removeUnsent(runId) {
     const run = this.runs.get(runId);
     if (!run || run.acknowledged) return false;
@@ -107,14 +107,14 @@ export class Transcript {
     return true;
   }
 
-  /** A message was taken back before its turn: as if it had never been said. */
+  /** Remove a run whose message was recalled. */
   removeRun(runId) {
     this.runs.get(runId)?.box.remove();
     this.runs.delete(runId);
     this.#markEnded(runId);
   }
 
-  /** Hide what comes after a message, or everything. What we are sending just now stays. False when the message is not here. */
+  /** Remove everything after a message, or everything, except messages being sent. False if the message is not shown. */
   truncateAfter(messageId) {
     const last = messageId ? this.find(messageId) : null;
     if (messageId && !last) return false;
@@ -132,7 +132,7 @@ export class Transcript {
     return true;
   }
 
-  /** Hide a run and what comes after it, since it is asked anew. */
+  /** Remove a run and everything after it, because it is being retried. */
   removeFrom(runId) {
     const box = this.runs.get(runId)?.box;
     while (box?.nextElementSibling) box.nextElementSibling.remove();
@@ -144,7 +144,7 @@ export class Transcript {
     return this.root.querySelector(`[data-message-id="${CSS.escape(messageId)}"]`);
   }
 
-  /** What was streamed of a message is void. The next attempt may have another id, so nothing of this one stays. */
+  /** Discard the streamed text of a message. The next attempt may have another ID. */
   discardMessage(messageId) {
     const message = this.messages.get(messageId);
     if (!message || message.final) return;
@@ -192,8 +192,8 @@ export class Transcript {
   }
 
   /**
-   * A name for messages that belong to no run, such as those of a copied conversation: a person's message begins another, what
-   * follows goes with it. The same message gets the same name again.
+   * An ID for messages without a run, such as those of a forked session: each user message starts a group that includes what follows.
+   * The same message always gets the same ID.
    */
   getLooseRunId({ role, messageId }) {
     const known = messageId && this.find(messageId)?.closest(".run")?.dataset.runId;
@@ -203,7 +203,7 @@ export class Transcript {
     return `loose-${messageId}`;
   }
 
-  /** What belongs to a run stands with it, even when another message was queued meanwhile. */
+  /** Add an element to its run, even if other messages were queued since. */
   addToRun(runId, element) {
     const run = this.getRun(runId);
     if (!this.older || this.older.made.has(run)) return run.add(element);
@@ -226,7 +226,7 @@ export class Transcript {
     this.#notifyRuns();
   }
 
-  /** `showEnd` says in the run's last line how it ended. */
+  /** `showEnd` writes to the run's last line how it ended. */
   finish(runId, ts, showEnd) {
     const run = this.getRun(runId);
     run.settle(ts);
@@ -247,7 +247,7 @@ export class Transcript {
     this.onRuns({ unfinished: this.unfinished.size, waiting: this.waiting.size > 0 });
   }
 
-  /** Elements were taken away: so is what we know of them. */
+  /** Forget removed elements. */
   #dropDetached() {
     for (const [id, { element }] of this.messages) if (!element.isConnected) this.messages.delete(id);
     for (const [id, { element }] of this.tools) if (!element.isConnected) this.tools.delete(id);

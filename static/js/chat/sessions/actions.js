@@ -1,4 +1,4 @@
-/** What one can do with a conversation. Shown at once; taken back when the server says no; undone where it can be. */
+/** Actions on a session. Applied immediately, reverted if the server denies them, with undo where possible. */
 
 import { randomId } from "../../shared/gateway.js";
 import { describeError, fill } from "../../shared/texts.js";
@@ -9,11 +9,11 @@ const MAX_NAME_CHARACTERS = 40; // characters
 
 export function createSessionActions(app, { current, archive, rowOf, leaveArchive }) {
   const { gateway, texts } = app;
-  const newKeys = new Set(); // keys from here, which are on no server until somebody writes
+  const newKeys = new Set(); // created here; not on the server until the first message
   const findStore = (key) => (archive.find(key) ? archive : current);
   const getShortTitle = (key) => shorten(getTitle(app.sessions.find(key) ?? { key }, texts));
 
-  /** Somebody wants it: what goes wrong is told. */
+  /** Show errors of an action the user requested. */
   async function reportErrors(work) {
     try {
       return await work();
@@ -34,7 +34,7 @@ export function createSessionActions(app, { current, archive, rowOf, leaveArchiv
     const row = findStore(key).find(key);
     if (!row || !app.writable || isForeign(key)) return;
     rowOf(key)?.rename(getTitle(row, texts), (title) => {
-      // A label is the name that programs gave it, and goes before the title.
+      // A label was set by a program and takes precedence over the title.
       const changes = row.label ? { label: title } : { title };
       const request = gateway.request("sessions.patch", { key, ...changes });
       reportErrors(() => findStore(key).expect(key, { displayName: title }, request));
@@ -54,7 +54,7 @@ export function createSessionActions(app, { current, archive, rowOf, leaveArchiv
     const row = store.find(key);
     const response = await reportErrors(() => store.expect(key, { gone: true }, gateway.request("sessions.patch", { key, archived })));
     if (!response) return;
-    (archived ? archive : current).put({ ...row, archived, isLookedUp: true }); // it may be the one that is shown
+    (archived ? archive : current).put({ ...row, archived, isLookedUp: true }); // it may be the current session
     app.showToast(fill(archived ? texts.wasArchived : texts.wasUnarchived, name), { undo: () => undo(key, !archived) });
   }
 
@@ -63,7 +63,7 @@ export function createSessionActions(app, { current, archive, rowOf, leaveArchiv
     app.sessions.refresh();
   }
 
-  /** Who deletes what they look at goes on to the next; undo brings them back. Somebody else's can only be left. */
+  /** Deleting the current session opens its neighbor; undo returns. Sessions of other owners can only be left. */
   async function deleteSession(key) {
     if (isForeign(key)) return leave(key);
     if (isMain(key) || !app.writable) return;
@@ -84,7 +84,7 @@ export function createSessionActions(app, { current, archive, rowOf, leaveArchiv
     });
   }
 
-  /** Asked for first: only its owner can undo it. */
+  /** Confirmed first: only the owner can undo it. */
   function leave(key) {
     if (!app.writable) return;
     openDialog("leave-dialog", async () => {
@@ -124,7 +124,7 @@ export function createSessionActions(app, { current, archive, rowOf, leaveArchiv
     });
   }
 
-  /** By its id, under which everybody in it finds it: among theirs, our key may be another one's. */
+  /** Link by ID, which works for all members: the key may belong to another of their sessions. */
   async function copy(key) {
     const { id } = app.sessions.find(key) ?? {};
     await copyText(app, `${location.origin}${location.pathname}${app.urlFor(id ? `session:${id}` : key)}`);
@@ -133,7 +133,7 @@ export function createSessionActions(app, { current, archive, rowOf, leaveArchiv
   return { startNew, rename, pin, archive: toggleArchived, delete: deleteSession, leave, reset, fork, copy, isNew: (key) => newKeys.has(key) };
 }
 
-/** For a sentence: the first words of a long title. */
+/** Shorten a long title for use in a sentence. */
 function shorten(title) {
   return title.length > MAX_NAME_CHARACTERS ? `${title.slice(0, MAX_NAME_CHARACTERS - 1).trimEnd()}…` : title;
 }

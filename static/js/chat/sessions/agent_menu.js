@@ -1,4 +1,4 @@
-/** New conversations: with the default agent, or where there are several, with a chosen one. */
+/** Starts sessions with the default agent or, if there are several, with a chosen one. */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
 import { createPopupMenu } from "../popup_menu.js";

@@ -1,4 +1,4 @@
-/** Moments of the past as a list names them: by how long ago, in the language of the page. */
+/** Dates in lists: the older, the coarser, in the page's language. */
 
 export { formatFullTime } from "../../shared/formats.js";
 
@@ -9,7 +9,7 @@ const weekday = new Intl.DateTimeFormat(language, { weekday: "short" });
 const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short" });
 const month = new Intl.DateTimeFormat(language, { month: "short", year: "numeric" });
 
-/** Whole days between two moments, by the calendar and not by hours. */
+/** Calendar days between two times. */
 function daysAgo(ms, now) {
   const start = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
   return Math.round((start(now) - start(new Date(ms))) / DAY_MS);

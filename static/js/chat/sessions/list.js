@@ -1,8 +1,8 @@
 /**
- * The conversations at the left: in groups, the shown one marked, in step with what other windows and the agents do.
+ * The session list: grouped, with the current session marked, kept in sync with other windows and agents.
  *
- * Others use `app.sessions`: rows(), find(key), shown(), titleOf(row), agents, step(by), plus what actions.js can do;
- * and hear "sessions" when something in it has changed.
+ * Provides `app.sessions`: rows(), find(key), shown(), getTitle(row), agents, step(by), and the actions of actions.js. Emits "sessions" on
+ * changes.
  */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
@@ -18,7 +18,7 @@ import { startSessionShortcuts } from "./shortcuts.js";
 import { SessionStore } from "./store.js";
 
 const GROUPS = ["pinned", "today", "yesterday", "week", "older", "archived"];
-const DEBOUNCE_MS = 150; // between a change and asking for the list: a run that begins tells of several
+const DEBOUNCE_MS = 150; // a starting run causes several changes
 const STATUS = { accepted: "queued", start: "running", resume: "running", rescued: "running", waiting: "waiting", end: null, error: null };
 
 export function startSessionList(app) {
@@ -31,7 +31,7 @@ export function startSessionList(app) {
   const rowViews = new Map(); // key → SessionRow
   const groups = new Map(GROUPS.map((name) => [name, createGroup(name)]));
   let shownKey = null;
-  let activeKey = null; // where Tab enters the list
+  let activeKey = null; // the row that Tab focuses
   let inArchive = false;
   let timer = null;
   let isDrawQueued = false;
@@ -63,7 +63,7 @@ export function startSessionList(app) {
   });
   app.on("connection", ({ name }) => name === "ready" && refresh().then(locate));
   app.on("event", ({ name, payload }) => handleEvent(name, payload));
-  document.addEventListener("visibilitychange", drawSoon); // what is read, and what is today
+  document.addEventListener("visibilitychange", drawSoon); // read state and date groups may have changed
   byId("show-archive").addEventListener("click", () => showArchive(true));
   byId("leave-archive").addEventListener("click", () => showArchive(false));
   more.addEventListener("click", loadMore);
@@ -73,7 +73,7 @@ export function startSessionList(app) {
   });
   nearEnd.observe(more);
 
-  /** What a list shows of a run is told by the run's own events, at once; order and last words are asked for. */
+  /** Run events update the status immediately; order and previews are requested. */
   function handleEvent(name, payload) {
     const { sessionKey: key, data, stream, reason } = payload;
     if (name === "sessions.changed") {
@@ -87,7 +87,7 @@ export function startSessionList(app) {
     }
   }
 
-  /** Keys are unique among one's own only: what is told of a conversation of somebody else's changes nothing here. */
+  /** Keys are only unique per owner: events about a session of another owner with the same key change nothing. */
   function markTouched({ sessionKey, sessionId }, changes) {
     for (const each of [current, archive]) each.markChanged(sessionKey, each.find(sessionKey)?.sessionId === sessionId ? changes : {});
     refreshSoon();
@@ -106,11 +106,11 @@ export function startSessionList(app) {
 
   async function loadMore() {
     await reportListErrors(store().more());
-    nearEnd.unobserve(more); // asked anew, it tells again whether the end is near
+    nearEnd.unobserve(more); // observing again reports whether the end is still near
     nearEnd.observe(more);
   }
 
-  /** The connection's own trouble is told elsewhere, and the next one asks again. */
+  /** Connection errors are shown elsewhere, and reconnecting retries. */
   async function reportListErrors(request) {
     try {
       await request;
@@ -120,7 +120,7 @@ export function startSessionList(app) {
     }
   }
 
-  /** The address may name a conversation further down than the list goes, or an archived one. */
+  /** The URL may name a session beyond the loaded ones, or an archived one. */
   async function locate() {
     const key = shownKey;
     if (!current.loaded || find(key) || !gateway.ready) return;
@@ -143,21 +143,21 @@ export function startSessionList(app) {
     drawSoon();
   }
 
-  /** To the next conversation of the list, or with -1 to the one before. */
+  /** Open the next session of the list, or with -1 the previous one. */
   function step(by) {
     const keys = listed().map(({ key }) => key);
     const next = keys[keys.indexOf(shownKey) + by];
     if (next) app.open(next);
   }
 
-  /** The element of a row that is, or now becomes, part of the list. */
+  /** The row of a session, switching to the archive if needed. */
   function rowOf(key) {
     showArchive(!current.find(key) && Boolean(archive.find(key)));
     draw();
     return rowViews.get(key);
   }
 
-  /** Drawn once for all that changes in one go. */
+  /** Draw once for all changes in the same task. */
   function drawSoon() {
     if (isDrawQueued) return;
     isDrawQueued = true;
@@ -168,14 +168,14 @@ export function startSessionList(app) {
     });
   }
 
-  /** A conversation that nobody has written in yet is on no server. */
+  /** The rows to list. A session without messages is not on the server yet. */
   function listed() {
     const rows = store().ordered().filter(isListed);
     const unwritten = !inArchive && current.loaded && shownKey && !isForeign(shownKey) && !find(shownKey);
     return unwritten ? [...rows.filter(({ pinned }) => pinned), { key: shownKey }, ...rows.filter(({ pinned }) => !pinned)] : rows;
   }
 
-  /** Agents' helpers are shown with the conversation that they help (chat/details/subagents.js). */
+  /** Subagent sessions are listed with their parent (chat/details/subagents.js). */
   function isListed({ key }) {
     return !isSubagent(key) || key === shownKey;
   }
@@ -212,7 +212,7 @@ export function startSessionList(app) {
   function removeRow(key) {
     const { element } = rowViews.get(key);
     const focused = element.contains(document.activeElement);
-    const rows = [...root.querySelectorAll("li")]; // over all groups: what is alone in its own has neighbours too
+    const rows = [...root.querySelectorAll("li")]; // across groups: the only row of a group has neighbors too
     const neighbour = rows[rows.indexOf(element) + 1] ?? rows[rows.indexOf(element) - 1];
     element.remove();
     rowViews.delete(key);
@@ -229,7 +229,7 @@ export function startSessionList(app) {
   }
 }
 
-/** Bring the list's children into this order, and move only those that are elsewhere. */
+/** Reorder the children, moving only those that are out of place. */
 function reorder(section, elements) {
   const list = section.querySelector("ul");
   section.hidden = !elements.length;
@@ -238,6 +238,6 @@ function reorder(section, elements) {
     if (there === element) return;
     const focused = element.contains(document.activeElement) ? document.activeElement : null;
     list.insertBefore(element, there ?? null);
-    focused?.focus({ preventScroll: true }); // moving takes it away
+    focused?.focus({ preventScroll: true }); // moving an element removes its focus
   });
 }

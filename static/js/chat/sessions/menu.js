@@ -1,4 +1,4 @@
-/** The menu of each conversation: one menu, opened at the row's button. */
+/** The menu of a session row: one shared menu, opened by the row's button. */
 
 import { createPopupMenu } from "../popup_menu.js";
 import { isForeign, isMain } from "./row.js";
@@ -19,7 +19,7 @@ export function startSessionMenu(app, { root, actions }) {
     item("pin").querySelector(".text").textContent = row.pinned ? texts.unpin : texts.pin;
     item("archive").querySelector(".text").textContent = row.archived ? texts.unarchive : texts.archive;
     const isMine = !isForeign(key);
-    // Nothing can be done yet to a conversation in which nobody has written; the main one can only be emptied.
+    // A session without messages has no actions; the main session can only be reset.
     for (const action of ["pin", "archive", "fork"]) item(action).hidden = !isStored || !app.writable;
     item("rename").hidden = !isStored || !isMine || !app.writable;
     item("reset").hidden = !isStored || !isMain(key) || !app.writable;

@@ -1,6 +1,6 @@
-/** What is on the screen has been read: the server is told, so that no list of this account calls it new. */
+/** Reports the current session as read, so that no list of this account marks it as new. */
 
-const DEBOUNCE_MS = 300; // several reasons come together when an answer ends
+const DEBOUNCE_MS = 300; // the end of an answer triggers several updates
 
 export function startReadMarks(app) {
   const { gateway } = app;
@@ -19,7 +19,7 @@ export function startReadMarks(app) {
     timer = setTimeout(markRead, DEBOUNCE_MS);
   }
 
-  /** A conversation nobody has written in has no id yet. Failing is no news: the next reason tells again. */
+  /** A session without messages has no ID yet. Errors are ignored: the next trigger retries. */
   function markRead() {
     const { loaded, sessionId, sessionKey } = app.feed;
     if (document.visibilityState !== "visible" || !loaded || !sessionId || !app.writable || !gateway.ready) return;

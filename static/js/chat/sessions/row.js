@@ -1,12 +1,12 @@
-/** One conversation of the list: its title, its last words, its marks. Nothing is redrawn that has not changed. */
+/** One row of the session list: title, preview and status. Redrawn only on changes. */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
 import { fill } from "../../shared/texts.js";
 import { formatDate, formatFullTime } from "./dates.js";
 
-const MARKUP = /\*\*|`+/g; // of the last words one line is shown, and as plain text
+const MARKUP = /\*\*|`+/g; // the preview is one line of plain text
 
-/** One's own keys are agent:<agent>:<rest>; the agent's main conversation has the rest "main". Somebody else's are session:<id>. */
+/** Keys of the user's own sessions are agent:<agent>:<rest>; <rest> is "main" for the agent's main session. Those of other owners are session:<id>. */
 export const isForeign = (key) => key.startsWith("session:");
 export const isMain = (key) => /^agent:[^:]+:main$/.test(key);
 export const isSubagent = (key) => /^agent:[^:]+:subagent:/.test(key);
@@ -16,7 +16,7 @@ export function getTitle({ key, displayName, derivedTitle }, texts) {
   return displayName || derivedTitle || (isMain(key) ? texts.main : isForeign(key) ? texts.unnamedForeign : texts.unnamed);
 }
 
-/** What a conversation is doing, in words; null when nothing. */
+/** The status of a session as [name, text], or null. */
 export function getStatusMark({ status, waitingFor, unread }, texts) {
   if (status === "running") return ["running", texts.rowRunning];
   if (status === "queued") return ["queued", texts.rowQueued];
@@ -41,7 +41,7 @@ export class SessionRow {
     this.drawnState = "";
   }
 
-  /** @param {{current: boolean, active: boolean, agentName: string}} more `active`: the one that Tab stops at */
+  /** @param {{current: boolean, active: boolean, agentName: string}} state `active`: the row that Tab focuses */
   show(row, { current, active, agentName }) {
     const { texts } = this.app;
     const mark = getStatusMark(current && document.visibilityState === "visible" ? { ...row, unread: false } : row, texts);
@@ -62,14 +62,14 @@ export class SessionRow {
     setText(part(".preview"), row.lastMessagePreview?.replace(MARKUP, ""));
     part(".pin").toggleAttribute("hidden", !row.pinned);
     part(".forked").toggleAttribute("hidden", !row.forkedFrom);
-    setText(part("time"), mark ? "" : when); // one of the two: the row is narrow
+    setText(part("time"), mark ? "" : when); // only one of the two fits
     if (row.updatedAt) part("time").title = formatFullTime(row.updatedAt);
     part(".mark").hidden = !mark;
     this.element.dataset.mark = mark?.[0] ?? "";
     part(".mark .text").textContent = mark?.[1] ?? "";
   }
 
-  /** A field in place of the title. Calls `save(title)` when it has another one. */
+  /** Replace the title by a field. Calls `save(title)` if it was changed. */
   rename(title, save) {
     if (this.element.querySelector(".rename")) return;
     const form = cloneTemplate("rename-form");
@@ -91,7 +91,7 @@ export class SessionRow {
       finish(true);
     });
     form.addEventListener("keydown", (event) => {
-      event.stopPropagation(); // arrows move in the text, and not in the list
+      event.stopPropagation(); // arrow keys move in the text, not in the list
       if (event.key !== "Escape") return;
       event.preventDefault();
       finish(false);

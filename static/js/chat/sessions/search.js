@@ -1,11 +1,11 @@
-/** Finding what was said: words in, places out, each a link to its message. While there are words, the list makes room. */
+/** Message search: each result links to its message. While there is a query, the results replace the list. */
 
 import { cloneTemplate, setText } from "../../shared/elements.js";
 import { describeError, fill } from "../../shared/texts.js";
 import { formatDate, formatFullTime } from "./dates.js";
 import { getTitle } from "./row.js";
 
-const DEBOUNCE_MS = 180; // after the last letter
+const DEBOUNCE_MS = 180; // after the last keystroke
 const MAX_RESULTS = 30;
 
 export function startSearch(app) {
@@ -14,9 +14,9 @@ export function startSearch(app) {
   const field = byId("search-words");
   const list = byId("found-list");
   let timer = null;
-  let lastRequest = 0; // the number of the last question: answers to earlier ones come too late
+  let lastRequest = 0; // number of the last request: responses to earlier ones are ignored
 
-  /** Put the words into the field, or only go there. */
+  /** Focus the field, with a query if given. */
   app.sessions.search = (text = null) => {
     app.togglePane("sessions", true);
     if (text !== null) field.value = text;
@@ -103,7 +103,7 @@ export function startSearch(app) {
       const by = role !== "user" ? texts.byAgent : sender === app.username ? texts.byYou : sender;
       when.textContent = [by, formatDate(timestamp)].filter(Boolean).join(" · ");
     } else {
-      name.append(...highlight(snippet, matches)); // the title itself was found
+      name.append(...highlight(snippet, matches)); // the title matched
       text.hidden = true;
       when.textContent = formatDate(timestamp);
     }
@@ -111,7 +111,7 @@ export function startSearch(app) {
   }
 }
 
-/** Text with the given places in <mark>; as data, never as HTML. */
+/** Text with the given ranges in <mark>, as nodes and never as HTML. */
 export function highlight(text, ranges) {
   const parts = [];
   let from = 0;

@@ -1,4 +1,4 @@
-/** The list by keyboard: one stop of Tab, arrows within, F2 and Delete on a row; Alt and an arrow from anywhere. */
+/** Keyboard use of the list: one Tab stop, arrow keys within, F2 and Delete on a row; Alt with an arrow key anywhere. */
 
 export function startSessionShortcuts(app, { root, actions, activate }) {
   root.addEventListener("focusin", ({ target }) => {
@@ -36,7 +36,7 @@ export function startSessionShortcuts(app, { root, actions, activate }) {
     app.sessions.step(event.key === "ArrowDown" ? 1 : -1);
   });
 
-  // On a phone both panes lie over the conversation: a tap beside one puts it away, and does nothing else.
+  // On phones the panes cover the chat: a tap outside closes them and does nothing else.
   const narrow = matchMedia("(max-width: 46rem)");
   document.getElementById("main").addEventListener(
     "click",
