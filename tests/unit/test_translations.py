@@ -31,15 +31,15 @@ NOT_SPOKEN = {"kbd", "script", "style", "code"}  # keys and code are the same in
 NO_SENTENCES = {
     "lim max min sup inf limsup liminf argmax argmin det gcd",
     "light dark",
-    ": no answer in ms",
+    ": no response within ms",
     "no hello",
-    "no reason given",
+    "no error details",
     "not connected",
-    "not the end of this",
+    "mismatched end",
     "right left",
     "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh exp log ln lg dim ker deg hom arg Pr",
-    "something is not closed",
-    "the formula ends too early",
+    "unclosed group",
+    "unexpected end of formula",
     "tick timeout",
 }
 

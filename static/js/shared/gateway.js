@@ -112,7 +112,7 @@ export class Gateway {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.pending.delete(id);
-        reject(new GatewayError({ code: "TIMEOUT", message: `${method}: no answer in ${timeoutMs} ms`, retryable: true }));
+        reject(new GatewayError({ code: "TIMEOUT", message: `${method}: no response within ${timeoutMs} ms`, retryable: true }));
       }, timeoutMs);
       this.pending.set(id, { resolve, reject, timer, expectFinal });
       this.socket.send(JSON.stringify({ type: "req", id, method, params }));
@@ -154,7 +154,7 @@ export class Gateway {
     this.pending.delete(id);
     clearTimeout(request.timer);
     if (ok) request.resolve(payload ?? {});
-    else request.reject(new GatewayError(error ?? { code: "UNAVAILABLE", message: "no reason given" }));
+    else request.reject(new GatewayError(error ?? { code: "UNAVAILABLE", message: "no error details" }));
   }
 
   async #sendConnect() {

@@ -49,7 +49,7 @@ class Parser {
 
   #next() {
     this.#peek();
-    if (this.at >= this.tokens.length) throw new Error("the formula ends too early");
+    if (this.at >= this.tokens.length) throw new Error("unexpected end of formula");
     return this.tokens[this.at++];
   }
 
@@ -67,7 +67,7 @@ class Parser {
   #until(isEnd) {
     const parts = [];
     while (this.#peek() !== undefined && !isEnd()) parts.push(this.#scripted());
-    if (this.#peek() === undefined && !isEnd()) throw new Error("something is not closed");
+    if (this.#peek() === undefined && !isEnd()) throw new Error("unclosed group");
     return parts;
   }
 
@@ -172,7 +172,7 @@ class Parser {
     if (name === "array" && this.#peek() === "{") this.#raw(); // column alignment, ignored
     const rows = this.#rows(() => this.#peek() === "\\end");
     this.at++;
-    if (this.#raw() !== name) throw new Error("not the end of this");
+    if (this.#raw() !== name) throw new Error("mismatched end");
     if (!/^(?:p|b|B|v|V|small)?matrix$|^(?:cases|aligned|align\*?|gathered|array|equation\*?|split)$/.test(name)) throw new Error(name);
     const full = rows.filter((row, index) => index < rows.length - 1 || row.some((cell) => cell.hasChildNodes()));
     const element = table(full, /align|split/.test(name) ? "right left" : name === "cases" ? "left" : "");
