@@ -60,9 +60,9 @@ def test_stopping_runs_says_first_what_will_happen(staff, run):
     queued, running, ended = run("k1"), run("k2", "running"), run("k3", "completed")
     act = staff("Operator")
     asked = act(RUNS, "abort_runs", queued, running, ended)
-    assert "is accepted: it ends now and never starts again" in asked
+    assert "Currently accepted; will be stopped immediately and can’t be resumed" in asked
     assert "its worker is asked to stop" in asked
-    assert "has ended: completed" in asked
+    assert "Already ended: completed" in asked
     assert "a private question" not in asked
     assert Run.objects.filter(abort_requested_at=None, status__in=["accepted", "running", "completed"]).count() == 3
 
@@ -70,7 +70,7 @@ def test_stopping_runs_says_first_what_will_happen(staff, run):
 def test_confirmed_runs_are_stopped_by_the_service(staff, run):
     queued, running, ended = run("k1"), run("k2", "running"), run("k3", "completed")
     said = staff("Operator")(RUNS, "abort_runs", queued, running, ended, sure=True)
-    assert "2 runs were asked to stop; 1 has ended." in said
+    assert "Stop requested for 2 runs; 1 has ended." in said
     queued.refresh_from_db()
     running.refresh_from_db()
     ended.refresh_from_db()
@@ -125,7 +125,7 @@ def test_revoked_tokens_stop_and_stay_listed(staff, user):
     act = staff("Operator")
     assert "stops working at once" in act(TOKENS, "revoke", lost)
     assert AccessToken.objects.get().revoked_at is None
-    assert "1 token was revoked." in act(TOKENS, "revoke", lost, sure=True)
+    assert "1 access token was revoked." in act(TOKENS, "revoke", lost, sure=True)
     assert AccessToken.objects.get().revoked_at
     assert "nothing to do" in act(TOKENS, "revoke", lost, sure=True)
 

@@ -106,7 +106,7 @@ def test_who_sees_the_questions_of_others_and_who_answers_them(groups, sees, ans
 def test_whoever_asked_sees_their_own_question_and_may_drop_it_but_not_answer(ada, question):
     client = browser(ada)
     page = client.get(reverse("approvals")).content.decode()
-    assert "Waiting for an approver" in page
+    assert "Waiting for approval" in page
     assert "Drop this command" in page
     assert "Approve once" not in page
     assert answer(client, question, **HTMX).status_code == 403
@@ -175,7 +175,7 @@ def test_the_second_answer_is_told_who_won(ben, person, question):
     late = answer(browser(ben), question, **HTMX)
     assert late.status_code == 409
     assert "cleo has answered already" in late.content.decode()
-    assert "cleo denied it" in late.content.decode()
+    assert "Denied by cleo" in late.content.decode()
     assert "not now" in late.content.decode()
     assert status_of(question) == "denied"
 
@@ -215,24 +215,24 @@ def test_a_wish_that_is_too_wide_is_refused_in_words(ben, question, given):
 
 def test_what_always_would_store_is_shown_and_its_absence_explained(ada, ben, question):
     page = browser(ben).get(reverse("approval", args=[question.pk])).content.decode()
-    assert "Allow always…" in page
+    assert "Always allow…" in page
     assert "/usr/bin/git</code> <code>status --short" in page
     plan = plan_of(question.session, "bash x.sh", call="x")
     shown = shown_of(plan, may=["allow-once", "allow-for", "deny"], notNarrow="a shell could run anything")
     del shown["narrow"]
     other = asked(ada, question.session, shown=shown)
     page = browser(ben).get(reverse("approval", args=[other.pk])).content.decode()
-    assert "Allow always…" not in page
-    assert "It cannot be allowed always: a shell could run anything." in page
-    assert "exactly this line, and no other" in page
+    assert "Always allow…" not in page
+    assert "Can’t always allow: a shell could run anything." in page
+    assert "only this exact command" in page
     assert answer(browser(ben), other, "allow-always", **HTMX).status_code == 400
 
 
 def test_two_people_are_counted_on_the_card(ada, ben, person, session_of):
     question = asked(ada, session_of(ada), needed=2)
     first = answer(browser(ben), question, **HTMX).content.decode()
-    assert "1 of 2 people agreed" in first
-    assert "ben approved it once" in first
+    assert "1 of 2 approvals" in first
+    assert "Approved once by ben" in first
     assert status_of(question) == "pending"
     assert ApprovalVote.objects.count() == 1
     answer(browser(person("Approver", name="cleo")), question, **HTMX)
@@ -243,8 +243,8 @@ def test_the_card_counts_by_the_rules_of_now(ada, ben, session_of):
     question = asked(ada, session_of(ada))
     ExecRule.objects.create(scope="agent", subject="main", two_people=True)
     address = reverse("approval", args=[question.pk])
-    assert "Two people must agree." in browser(ben).get(address).content.decode()
-    assert "1 of 2 people agreed" in answer(browser(ben), question, **HTMX).content.decode()
+    assert "Two approvers are required." in browser(ben).get(address).content.decode()
+    assert "1 of 2 approvals" in answer(browser(ben), question, **HTMX).content.decode()
 
 
 def test_it_is_told_why_an_answer_became_void(ada, ben, question):
@@ -252,7 +252,7 @@ def test_it_is_told_why_an_answer_became_void(ada, ben, question):
     approval_requests.void([Approval.objects.get(pk=question.pk)], approvers.LOST_THE_RIGHT)
     for address in (reverse("approval", args=[question.pk]), reverse("approvals-history")):
         page = browser(ben).get(address).content.decode()
-        assert "ben approved it once; it became void before it began" in page
+        assert "ben approved it once; canceled before it started" in page
         assert "who approved it may not approve it any more" in page
 
 
@@ -286,7 +286,7 @@ def test_several_are_answered_each_for_itself(ada, ben, person, session_of):
     given = browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-once"}, **HTMX)
     assert [status_of(each) for each in questions] == ["approved", "denied", "pending"]
     told = given.content.decode()
-    assert "1 answered. 2 were not." in told
+    assert "1 answered. 2 failed." in told
     assert "cleo has answered already" in told
     assert browser(ada).post(reverse("approvals-several"), {"chosen": chosen, "decision": "deny"}).status_code == 403
     assert browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-always"}).status_code == 404
@@ -310,7 +310,7 @@ def test_every_character_of_a_command_can_be_seen_and_none_is_markup(ada, ben, s
     assert '<span class="newline">\n</span>' in page
     box = page[page.index('class="would-run"') : page.index('class="agent-says"')]
     assert "Trust me" not in box
-    assert "The agent’s own words. Nobody has checked them." in page
+    assert "Explanation from the agent, not verified." in page
 
 
 def test_the_longest_command_is_on_the_page_in_full(ada, ben, session_of):
@@ -392,7 +392,7 @@ def test_filters_narrow_the_list(ada, ben, person, session_of):
 def test_what_was_answered_meanwhile_comes_with_the_live_list(ben, person, question):
     approval_requests.resolve(question.pk, by=person("Approver", name="cleo"), decision="allow-once")
     told = browser(ben).get(reverse("approvals-live"), {"shown": f"{question.pk}:as-it-was"}).content.decode()
-    assert "cleo approved it once" in told
+    assert "Approved once by cleo" in told
     assert "<article" not in browser(ben).get(reverse("approvals-live")).content.decode()
 
 
@@ -418,7 +418,7 @@ def test_the_history_tells_person_time_and_outcome(ben, question):
     Approval.objects.filter(pk=question.pk).update(status="used", used_at=clock.now())
     command_of(question, name="quiet-otter", status="exited", exit_code=3)
     page = browser(ben).get(reverse("approvals-history")).content.decode()
-    assert "ben approved it once" in page
+    assert "Approved once by ben" in page
     assert "exit code 3" in page
     for query, there in (
         ("decided=allowed", True),
@@ -436,7 +436,7 @@ def test_the_history_tells_person_time_and_outcome(ben, question):
 
 def test_an_operator_lets_the_main_agent_ask_with_one_click(person):
     client = browser(person("Operator"))
-    assert "Let agent main ask" in client.get(reverse("approvals")).content.decode()
+    assert "Let “main” request commands" in client.get(reverse("approvals")).content.decode()
     done = client.post(reverse("let-ask"), {"agent": "main"}, follow=True).content.decode()
     assert "Agent main may ask now" in done
     rule = ExecRule.objects.get()
@@ -469,8 +469,8 @@ def test_grants_are_listed_and_taken_back(ben, question, person):
     grant = Grant.objects.get()
     assert browser(person("Auditor")).post(reverse("grant-revoke", args=[grant.pk])).status_code == 403
     assert "Taken back." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
-    assert "taken back by ben" in client.get(reverse("grants") + "?past=1").content.decode()
-    assert "it was taken back already" in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
+    assert "revoked by ben" in client.get(reverse("grants") + "?past=1").content.decode()
+    assert "This grant is already revoked." in client.post(reverse("grant-revoke", args=[grant.pk]), follow=True).content.decode()
 
 
 def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, ben, session_of):
@@ -483,7 +483,7 @@ def test_what_is_worth_a_look_stands_on_the_fold_of_the_card_in_the_chat(ada, be
         assert f">{words}</span>" in summary, words
     hostile.shown = {**hostile.shown, "writes": ["a", "b", "c"]}
     hostile.save()
-    assert "Writes to 3 places" in browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode()
+    assert "Writes to 3 paths" in browser(ben).get(reverse("approval-in-chat", args=[hostile.pk]), **HTMX).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_how_long_how_often_and_where_stands_in_the_card_and_in_the_history(give
 
 def test_always_says_that_it_is_for_90_days(ben, question):
     assert (
-        "ben allowed it always (for 90 days, for this agent"
+        "Always allowed by ben (for 90 days, for this agent"
         in answer(browser(ben), question, "allow-always", **HTMX).content.decode()
     )
 
@@ -527,10 +527,10 @@ def test_the_list_of_grants_names_the_chat_to_who_may_read_it_only(ada, ben, per
 def test_a_question_on_its_own_page_shows_all_of_it_after_the_answer_too(ben, question):
     own = reverse("approval", args=[question.pk])
     shown = answer(browser(ben), question, **HTMX, HTTP_HX_CURRENT_URL=f"http://testserver{own}").content.decode()
-    assert "What it was" not in shown
+    assert "Command details" not in shown
     assert "only this chat" not in shown
     elsewhere = asked(question.requester, question.session)
-    assert "What it was" in answer(browser(ben), elsewhere, **HTMX).content.decode()
+    assert "Command details" in answer(browser(ben), elsewhere, **HTMX).content.decode()
 
 
 def tried(user: Any, line: str, *, level: int = 2, **more: str) -> str:
@@ -558,7 +558,7 @@ def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(be
     allows = grants.add_by_hand(["ls"], by=operator, scope="agent", subject="main")
     page = tried(ben, "ls -la")
     assert 'data-effect="allow"' in page
-    assert f'#grant-{allows.pk}">because of grant #{allows.pk}</a>, by olga: <code>ls</code>' in page
+    assert f'#grant-{allows.pk}">grant #{allows.pk}</a>, by olga: <code>ls</code>' in page
     assert f"grant #{needless.pk}" not in page
     assert f'id="grant-{allows.pk}"' in browser(ben).get(reverse("grants")).content.decode()
     Agent.objects.create(slug="scout", name="Scout")
@@ -571,7 +571,7 @@ def test_a_trial_counts_the_grants_of_the_agent_and_names_the_one_that_allows(be
 def test_a_trial_without_a_sandbox_asks_and_one_below_the_wanted_level_is_refused(ben):
     page = tried(ben, "ls", level=0, allow="ls")
     assert 'data-effect="ask"' in page
-    assert "Without a sandbox every command is asked about." in page
+    assert "Without a sandbox, every command needs approval." in page
     ExecRule.objects.create(scope="installation", minimum_level=2)
     page = tried(ben, "ls", level=1, allow="ls")
     assert 'data-effect="deny"' in page
@@ -593,7 +593,7 @@ def test_the_history_filters_by_the_words_of_its_badges(ada, ben, session_of):
 
 @pytest.mark.parametrize(
     ("decision", "words"),
-    [("", "Nobody answered before it became void"), ("allow-once", "ben approved it once; it became void before it began")],
+    [("", "Canceled before a decision"), ("allow-once", "ben approved it once; canceled before it started")],
 )
 def test_a_void_question_says_who_had_answered_it(decision, words, ada, ben, session_of):
     by = {"decided_by": ben, "decision": decision} if decision else {}
@@ -607,7 +607,7 @@ def test_the_history_tells_how_a_background_command_ended(ada, ben, session_of):
     question = asked(ada, session_of(ada), status="used", decided_at=clock.now(), decided_by=ben, decision="allow-once")
     row = command_of(question, name="cmd-1", background=True)
     history = reverse("approvals-history")
-    assert "runs in the background" in browser(ben).get(history).content.decode()
+    assert "running in the background" in browser(ben).get(history).content.decode()
     Command.objects.filter(pk=row.pk).update(status="exited", exit_code=3, ended_at=row.started_at + dt.timedelta(seconds=75))
     assert "exit code 3, 1 min 15 s" in browser(ben).get(history).content.decode()
 

@@ -152,7 +152,7 @@ def test_who_asked_may_be_left_out(user, session_of, tmp_path):
     allow_asking(exclude_requester=True)
     user.groups.add(Group.objects.get(name="Approver"))
     question = asked(claimed_run(user, session_of(user)), tmp_path)
-    with pytest.raises(Forbidden, match="somebody else"):
+    with pytest.raises(Forbidden, match="Another user"):
         approval_requests.resolve(question.pk, by=user, decision="allow-once")
 
 

@@ -87,7 +87,7 @@ def test_an_auditor_sees_the_list_and_one_entry_with_its_place_in_the_chain(audi
     fill(3)
     said = auditor.get(LIST, secure=True).content.decode()
     assert 'href="/admin/infra/auditentry/"' in said  # in the menu
-    assert "Tool call refused" in said
+    assert "Tool call denied" in said
     assert "tool tool-2" in said
     assert 'href="/admin/sessions_app/session/0b5c-session/change/"' in said
     assert 'href="/runs/2/"' in said

@@ -63,7 +63,7 @@ def test_an_operator_lets_devices_in_and_leaves_them_out(operator, user):
     assert owners == {"laptop": user.username, "desk": "olga"}
     scopes = dict(Device.objects.values_list("fingerprint", "scopes"))
     assert scopes == {"laptop": ["operator.read"], "desk": ["operator.admin"]}, "no more than its owner has"
-    assert "There is nothing to do for the chosen rows." in act(operator, REQUESTS, "approve", unwanted)
+    assert "There is nothing to do for the selected rows." in act(operator, REQUESTS, "approve", unwanted)
     mine = AuditEntry.objects.filter(subject_id__in=["laptop", "desk", "stranger"])
     said = mine.values_list("action", "actor_name").order_by("pk")
     assert list(said) == [("device.paired", "olga"), ("device.paired", "olga"), ("device.rejected", "olga")]

@@ -128,7 +128,7 @@ def test_what_it_said_has_its_groups_and_who_may_not_deletes_nothing(olga, perso
     ("scope", "subject", "words"),
     [
         ("installation", "main", "leave it empty"),
-        ("agent", "", "name the agent or the session"),
+        ("agent", "", "Enter an agent or session."),
         ("session", "nonsense", "there is no such session"),
     ],
 )
@@ -185,7 +185,7 @@ def test_an_operator_adds_to_the_list_and_takes_it_back(olga):
     assert grant.expires_at is not None
     assert (grant.owner, grant.note, round((grant.expires_at - clock.now()).total_seconds() / 86400)) == (olga, "daily", 7)
     action = {"action": "revoke", "_selected_action": grant.pk}
-    assert "does not count any more" in client.post(reverse(f"{GRANTS}_changelist"), action).content.decode()
+    assert "Will be revoked" in client.post(reverse(f"{GRANTS}_changelist"), action).content.decode()
     client.post(reverse(f"{GRANTS}_changelist"), {**action, "confirmed": "yes"})
     grant.refresh_from_db()
     assert grant.revoked_by == olga

@@ -213,7 +213,7 @@ def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(cl
 def test_several_are_switched_off_after_a_second_click(client, olga):
     made = make_hook(olga)
     wish = {"action": "switch_off", "_selected_action": made.hook.pk}
-    assert "answers nobody any more" in words(client.post(reverse("admin:gateway_hook_changelist"), wish))
+    assert "Will reject all deliveries" in words(client.post(reverse("admin:gateway_hook_changelist"), wish))
     assert Hook.objects.get().enabled
     client.post(reverse("admin:gateway_hook_changelist"), {**wish, "confirmed": "yes"})
     assert not Hook.objects.get().enabled

@@ -182,7 +182,7 @@ def test_all_that_is_agreed_to_is_shown(olga, user):
     }
     make_hook(olga, owner=user, agreed=False, keep_bodies=True, **texts)
     page = page_of(user)
-    for words in (*texts.values(), "keep bodies in the log", "at once"):
+    for words in (*texts.values(), "keep bodies in the log", "Immediately"):
         assert words in page, words
 
 

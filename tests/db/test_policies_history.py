@@ -80,7 +80,7 @@ def test_a_test_is_written_changed_and_deleted(operator):
     assert operator.post(f"/policies/tests/{test.pk}/delete/", secure=True).status_code == 302
     assert not PolicyTest.objects.exists()
     history = unescape(text_of(operator.get("/policies/history/", secure=True)))
-    assert history.count("The rules are the same.") == 3
+    assert history.count("No rule changes.") == 3
     told = re.findall(
         r'class="(added|removed)">(?:<span.*?</span>)+ <code>main never fetches · main never gets (.*?)</code>', history
     )

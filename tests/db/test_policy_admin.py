@@ -151,7 +151,7 @@ def test_a_row_that_was_changed_meanwhile_is_not_deleted_unseen(operator):
     assert operator.get(asked, secure=True).status_code == 200
     policies.save_policy(scope="agent", subject="main", profile="coding", deny=["exec"])
     told = messages_of(operator, operator.post(asked, {"post": "yes"}, secure=True))
-    assert "the policy has changed: it is at version 2, not 1. Look at it again." in told
+    assert "The policy has changed: it is at version 2, not 1. Review it again." in told
     assert main_policy().deny == ["exec"]
     again = operator.get(address, secure=True)["Location"]
     assert operator.post(again, {"post": "yes"}, secure=True).status_code == 302
@@ -166,7 +166,7 @@ def test_the_form_is_told_what_is_wrong_while_somebody_types(operator):
         ("subject", "error"),
         ("deny", "error"),
     ]
-    assert findings(scope="agent", subject="main", deny="nothing_*")[0]["words"] == "“nothing_*” fits no tool there is"
+    assert findings(scope="agent", subject="main", deny="nothing_*")[0]["words"] == "“nothing_*” matches no existing tool."
     assert findings(scope="agent", subject="main", profile="coding", deny="exec") == []
 
 

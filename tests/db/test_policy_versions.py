@@ -213,7 +213,7 @@ def test_what_breaks_a_policy_test_is_not_published_and_leaves_nothing(never_exe
     with pytest.raises(InvalidRequest) as refusal:
         save_policy(scope="agent", subject="support", profile="coding")
     assert str(refusal.value) == (
-        "Policy test “support never gets exec” would fail: exec for support is allowed: no layer refuses it."
+        "Policy test “support never gets exec” would fail: exec for support is allowed: all layers allow it."
     )
     assert (stored_rows(), numbers()) == (set(FIRST_RULES), [1])
 
