@@ -22,7 +22,7 @@ TOKENS_PER_SECOND = 100
 
 # Appends the text of the same events to a <pre>, and does nothing else: what a stream costs at least.
 APPEND = """async ([key, message]) => {
-  const { Gateway, randomId } = await import("/static/js/gateway.js");
+  const { Gateway, randomId } = await import("/static/js/shared/gateway.js");
   const pre = document.createElement("pre");
   document.body.replaceChildren(pre);
   const question = { sessionKey: key, message, idempotencyKey: randomId() };

@@ -11,7 +11,7 @@ NOTHING = "–"
 
 
 def duration(ms: int | None) -> str:
-    """0.4 s, 12 s, 2 min 5 s, 3 h 20 min, as static/js/formats.js says it."""
+    """0.4 s, 12 s, 2 min 5 s, 3 h 20 min, as static/js/shared/formats.js says it."""
     if ms is None:
         return NOTHING
     seconds = ms / 1000

@@ -12,7 +12,7 @@ from clawsite.accounts.models import FirstAdminLink, User
 from clawsite.accounts.sign_in import first_admin
 from clawsite.infra.errors import Conflict, InvalidRequest, NotFound
 
-pytestmark = pytest.mark.usefixtures("fresh_installation")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("fresh_installation")]
 
 PASSWORD = "correct horse battery"
 

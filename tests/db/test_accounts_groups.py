@@ -12,7 +12,7 @@ from clawsite.accounts.admin.accounts import WHAT_GROUPS_MAY
 from clawsite.accounts.models import User
 from clawsite.infra import bus
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def member(*names: str) -> User:

@@ -15,7 +15,7 @@ from clawsite.accounts.models import FailedSignIns, KnownAddress
 from clawsite.accounts.sign_in import client_address, throttle
 from clawsite.infra.errors import Unavailable
 
-pytestmark = pytest.mark.usefixtures("forgotten")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("forgotten")]
 
 HERE, THERE = "192.0.2.7", "198.51.100.9"
 

@@ -15,7 +15,7 @@ from clawsite.accounts import groups, tokens
 from clawsite.accounts.models import AccessToken, User
 from clawsite.infra.errors import InvalidRequest, Unavailable
 
-pytestmark = pytest.mark.usefixtures("own_service_users")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("own_service_users")]
 
 EVERYTHING = sorted(groups.SCOPES)
 

@@ -19,7 +19,7 @@ from tools_app.approvals.grants import Wish
 from tools_app.approvals.supervise import may_still_start
 from tools_app.models import Grant
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture

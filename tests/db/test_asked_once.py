@@ -14,6 +14,8 @@ from sessions_app.sessions.forks import fork_session
 from sessions_app.sessions.idempotency import asked_once
 from sessions_app.sessions.service import inject_message
 
+pytestmark = pytest.mark.dialect
+
 ASKED = {"label": "plans"}
 
 

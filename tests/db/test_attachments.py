@@ -20,6 +20,8 @@ from sessions_app.sessions import attachments, forks
 from sessions_app.sessions.attachments import TooLarge, TooMany, WrongKind, path_of, register, store, sweep_files, take, visible
 from sessions_app.transcript.prompt_content import prompt_content
 
+pytestmark = pytest.mark.dialect
+
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 

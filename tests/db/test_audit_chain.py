@@ -17,6 +17,8 @@ from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
 from tests import audit_room
 from tests.audit_room import insert
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture(autouse=True)
 def empty_log(database):

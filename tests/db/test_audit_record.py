@@ -21,6 +21,8 @@ from clawsite.infra.models import AppendOnly, AuditEntry, AuditSeal
 from tests import audit_room
 from tools_app.exec.gate.shell.line import MOST_BYTES
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture(autouse=True)
 def empty_log(database):

@@ -22,6 +22,8 @@ from clawsite.infra.models import AuditEntry, AuditHead, AuditSeal
 from tests import audit_room
 from tests.audit_room import insert, tamper
 
+pytestmark = pytest.mark.dialect
+
 SEALED = 10
 
 

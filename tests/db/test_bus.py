@@ -12,7 +12,7 @@ from clawsite.infra import bus
 from clawsite.infra.bus import unix_transport
 from clawsite.infra.bus.unix_transport import UnixTransport
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 async def test_what_one_process_publishes_reaches_its_own_and_another(bus_messages, eventually, monkeypatch):

@@ -17,7 +17,7 @@ from sessions_app.transcript.history import history
 from sessions_app.transcript.messages import HISTORY_ENTRIES, OWN_ANSWERS, THROUGH, model_history
 from tests.db.test_rewinds import answer, ask, id_of, modelled, shown, turn
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def summary_entry(text: str, through: str | None) -> NewEntry:

@@ -16,6 +16,8 @@ from tools_app.policy_store.vocabulary import about_all_tools
 from tools_app.sources.mcp import servers
 from tools_app.sources.mcp.listing import Listing
 
+pytestmark = pytest.mark.dialect
+
 NO_ENGINE = "no search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
 
 

@@ -17,7 +17,7 @@ from sessions_app.sessions import service as session_service
 from sessions_app.transcript.history import history
 from tests.db.test_state import accept, claim, complete
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 LONG_AGO = dt.timedelta(days=40)
 

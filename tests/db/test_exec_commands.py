@@ -25,6 +25,8 @@ from tools_app.exec.processes.keeper import CommandKeeper, NotOurs
 from tools_app.exec.processes.output import WAITING
 from tools_app.models import Command, CommandOutput
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture
 def plan_of(user, session_of):

@@ -11,7 +11,7 @@ from clawsite.infra.errors import Forbidden, InvalidRequest, NotFound
 from sessions_app.models import Freeze, Run
 from sessions_app.runs import claim_sql, freezes, lifecycle, queue
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from sessions_app.models import Run, Session, SystemEvent, TranscriptEntry
 from sessions_app.runs import queue
 from tests.hooks import SECRET, make_hook, send
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 BODY = {"issue": {"title": "It rains", "id": 7}}
 

@@ -10,6 +10,8 @@ from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import runtime
 from tests.in_process import Desk, gateway
 
+pytestmark = pytest.mark.dialect
+
 V1, INVOKE, API = "/v1/chat/completions", "/tools/invoke", "/api/agents"
 
 

@@ -9,6 +9,8 @@ from clawsite.infra import clock
 from sessions_app.models import Run
 from sessions_app.runs import lanes, lifecycle
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture
 def boot(monkeypatch):

@@ -12,7 +12,7 @@ from sessions_app.runs import lifecycle, queue
 from sessions_app.runs.answer import own_run
 from sessions_app.sessions import members, selectors
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from tools_app.policy.query import PolicyQuery
 from tools_app.sources import registry
 from tools_app.toolset import build_toolset
 
+pytestmark = pytest.mark.dialect
+
 LONG_AGO = 1_700_000_000
 
 

@@ -14,6 +14,8 @@ from clawsite.infra.observability import metrics
 from sessions_app.runs.lifecycle import accept_run
 from tests.approvals import asked
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture
 async def scrape(database):

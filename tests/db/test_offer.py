@@ -10,7 +10,7 @@ from tools_app.sources import offered
 from tools_app.sources import tools as source_tools
 from tools_app.sources.offered import OfferedNow
 
-pytestmark = pytest.mark.usefixtures("database", "fresh_policy")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database", "fresh_policy")]
 
 
 def tools_of(source: str) -> list[ToolFacts]:

@@ -3,7 +3,7 @@ import pytest
 from sessions_app.models import Outbox
 from sessions_app.runs import lifecycle, outbox
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture

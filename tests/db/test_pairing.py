@@ -13,7 +13,7 @@ from clawsite.gateway.devices.connecting import Candidate
 from clawsite.gateway.models import Device, DeviceToken, PairingRequest
 from clawsite.infra.errors import NotFound, TooManyAttempts
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 READ, WRITE, ADMIN = "operator.read", "operator.write", "operator.admin"
 

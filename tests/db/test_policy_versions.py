@@ -21,7 +21,7 @@ from tools_app.policy_store.policies import (
     save_policy,
 )
 
-pytestmark = pytest.mark.usefixtures("fresh_policy")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("fresh_policy")]
 
 EVERY_KIND = (
     RuleRow("global", profile="full", deny=("gateway",)),

@@ -9,6 +9,8 @@ from sessions_app.sessions import members
 from sessions_app.sessions.service import create_session
 from tests.rest import CSRF, Rest, browser_of, program_of
 
+pytestmark = pytest.mark.dialect
+
 READ, WRITE = "operator.read", "operator.write"
 
 

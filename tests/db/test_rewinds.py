@@ -21,7 +21,7 @@ from sessions_app.sessions.transfer import export_lines, import_transcript
 from sessions_app.transcript.history import history
 from sessions_app.transcript.messages import model_history
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def ask(user, session, prompt, *, replaces=None, run_id=""):

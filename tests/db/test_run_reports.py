@@ -13,7 +13,7 @@ from sessions_app.reports.redaction import without_words
 from sessions_app.runs import lifecycle
 from tests.web.recordings import record
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def test_a_run_is_found_by_those_who_may_see_its_session(user, person, session_of):

@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 from django.apps import apps
-from django.db import connection
+from django.db import connection, transaction
 
 from clawsite.infra import sql
 from sessions_app import search_index
@@ -12,7 +12,7 @@ from sessions_app.models import Session, SessionMember, TranscriptEntry
 from sessions_app.search import search
 from sessions_app.sessions import service as session_service
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def say(user, session, *texts):
@@ -154,9 +154,10 @@ def test_a_search_uses_the_index(user, talk):
     match = f"{search_index.WORDS} MATCH" if connection.vendor == "sqlite" else "words @@"
     cast = "" if connection.vendor == "sqlite" else "::tsquery"
     explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
-    if connection.vendor == "postgresql":
-        sql.execute("SET enable_seqscan = off")
-    plan = str(sql.rows(f"{explain} SELECT 1 FROM {search_index.WORDS} WHERE {match} %s{cast}", [condition]))
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            sql.execute("SET LOCAL enable_seqscan = off")
+        plan = str(sql.rows(f"{explain} SELECT 1 FROM {search_index.WORDS} WHERE {match} %s{cast}", [condition]))
     assert "VIRTUAL TABLE INDEX" in plan or "sessions_app_words_gin" in plan
 
 

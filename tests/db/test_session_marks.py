@@ -9,7 +9,7 @@ from sessions_app.runs import lifecycle, queue
 from sessions_app.sessions import marks, selectors
 from sessions_app.sessions import service as session_service
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def listed(user, **options):

@@ -15,7 +15,7 @@ from sessions_app.sessions import service as session_service
 from sessions_app.transcript.history import QUEUED_CHARACTERS, history
 from sessions_app.transcript.messages import model_history
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def accept(user, session, run_id, prompt="hello", **kwargs):

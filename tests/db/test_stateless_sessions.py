@@ -15,7 +15,7 @@ from sessions_app.sessions import marks, members
 from sessions_app.sessions.service import begin_with, create_session
 from tools_app.models import Approval, Command
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def make(user, name="one", *, days=31, ended=True, channel=OPENAI):

@@ -18,7 +18,7 @@ from sessions_app.runs.lifecycle import accept_run, request_abort
 from sessions_app.sessions.service import delete_session
 from sessions_app.transcript.messages import model_history
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from sessions_app.sessions import transfer
 from sessions_app.sessions.transfer import export_lines, import_transcript
 from sessions_app.transcript.messages import model_history
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 CALL = {"type": "toolCall", "id": "c1", "name": "exec", "arguments": {"command": "rm -r /"}}
 HEADER = {"type": "session", "version": 1, "title": "Tidying"}

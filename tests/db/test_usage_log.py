@@ -10,6 +10,8 @@ from sessions_app.runs.lifecycle import accept_run
 from sessions_app.sessions.service import reset_session
 from sessions_app.transcript import rewinds
 
+pytestmark = pytest.mark.dialect
+
 USED = {"input": 30, "output": 12, "cacheRead": 4, "costMicroUsd": 1_500}
 
 

@@ -16,6 +16,8 @@ from tests.faults.record import Watched
 from tests.faults.stories import delta
 from tests.workshop import phases_of, said_in, view_of, words
 
+pytestmark = pytest.mark.dialect
+
 REAL_TIMES = {
     "CLAWSITE_LEASE_SECONDS": "20",
     "CLAWSITE_HEARTBEAT_SECONDS": "5",

@@ -11,6 +11,8 @@ from sessions_app.runs.compaction_requests import ask_for_compaction
 from tests.journeys.test_worker_processes import PATIENT, holder
 from tests.workshop import phases_of, said_in
 
+pytestmark = pytest.mark.dialect
+
 LONG = "so many words " * 60
 
 

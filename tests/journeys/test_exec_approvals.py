@@ -19,6 +19,8 @@ from tools_app.builtin import exec as exec_tool
 from tools_app.exec.processes import commands
 from tools_app.models import Approval, Command, ExecRule, Grant
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture(autouse=True)
 def people_are_asked(database):

@@ -11,6 +11,8 @@ from tests.workshop import calls_of, events_of, said_in
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, Command
 
+pytestmark = pytest.mark.dialect
+
 # A worker that is held up for half a second on a busy machine shall not be taken for dead.
 PATIENT = {"CLAWSITE_LEASE_SECONDS": "5"}
 INTERRUPTED = "interrupted: the worker died while this call was running, so its outcome is unknown. It was not repeated."

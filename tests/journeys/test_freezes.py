@@ -12,6 +12,8 @@ from sessions_app.runs import freezes, lifecycle, queue
 from tests.napping import napping
 from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture
 def operator(person):

@@ -11,6 +11,8 @@ import pytest
 from agents.llm.providers import litellm_provider
 from sessions_app.models import Run, Session, ToolCall, TranscriptEntry
 
+pytestmark = pytest.mark.dialect
+
 WEATHER = {
     "type": "function",
     "function": {

@@ -13,6 +13,8 @@ from clawsite.infra import clock
 from sessions_app.models import Run, SystemEvent, ToolCall, TranscriptEntry
 from tests.hooks import make_hook
 
+pytestmark = pytest.mark.dialect
+
 ISSUE = {"action": "opened", "repository": {"full_name": "octo/hello"}, "issue": {"title": "It rains in", "body": "[[text=seen]]"}}
 
 

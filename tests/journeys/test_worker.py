@@ -13,6 +13,8 @@ from sessions_app.sessions.service import inject_message
 from tests.workshop import Workshop, calls_of, events_of, phases_of, said_in, view_of, words
 from tools_app.policy_store import policies
 
+pytestmark = pytest.mark.dialect
+
 
 async def test_a_message_goes_in_and_an_answer_comes_out(workshop: Workshop):
     run = await workshop.answer("[[tokens=20 delay_ms=2]]")

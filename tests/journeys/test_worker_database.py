@@ -14,6 +14,8 @@ from sessions_app.models import Run
 from sessions_app.runs import lifecycle, queue
 from tests.workshop import Workshop, phases_of, said_in, view_of, words
 
+pytestmark = pytest.mark.dialect
+
 READ_ONLY = {
     "sqlite": ("PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
     "postgresql": ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"),

@@ -10,6 +10,8 @@ from tests.approvals import asked
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
+pytestmark = pytest.mark.dialect
+
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
 
 

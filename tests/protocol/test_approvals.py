@@ -10,6 +10,8 @@ from sessions_app.runs import queue
 from tests import asking
 from tools_app.models import Approval, ExecRule, Grant
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture
 def people(person):

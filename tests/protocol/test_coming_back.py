@@ -12,6 +12,8 @@ from tests import asking
 from tests.protocol.server import Sockets, serving
 from tools_app.models import Approval
 
+pytestmark = pytest.mark.dialect
+
 KEY = "agent:main:away"
 SCOPED = {"caps": ["session-scoped-events", "tool-events"]}
 

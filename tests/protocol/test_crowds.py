@@ -11,6 +11,8 @@ from clawsite.client.client import Client, Endpoint
 from clawsite.gateway.server import runtime
 from tests.protocol.server import Sockets, serving
 
+pytestmark = pytest.mark.dialect
+
 KEY = "agent:main:main"
 CROWD = 100
 

@@ -13,6 +13,8 @@ from sessions_app.events import announce
 from sessions_app.models import Event, Session, SessionMember
 from tests.protocol.server import Sockets, serving
 
+pytestmark = pytest.mark.dialect
+
 KEY = "agent:main:main"
 
 

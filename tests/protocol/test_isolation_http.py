@@ -215,20 +215,19 @@ async def test_every_address_of_the_table_finds_ones_own_things(people):
     """Otherwise a wrong table would call an address safe that was never asked properly."""
     user, theirs = people
     user = may_also(user, *DUTIES)
-    differs = {}
+    by_address: dict[str, bool] = {}
     async with gateway():
         caller = Caller(user)
         for cell in await all_cells(caller):
+            address = cell.where.partition(" ")[2]
+            if by_address.get(address):  # one part that finds something is enough
+                continue
             if cell.kind.startswith("row of ") or any(closed in cell.where for closed in CLOSED) or cell.kind == "words":
                 continue
             caller.own = furnish(user, "ordinary")
             own, nothing = caller.own.named(cell.kind), of_nothing(theirs)[cell.kind]
-            answers = await within(3.0, caller.ask(cell, own)), await caller.ask(cell, nothing)
-            differs[cell] = levelled(answers[0], own, nothing) != levelled(answers[1], own, nothing)
-    by_address = {}
-    for cell, differ in differs.items():
-        address = cell.where.partition(" ")[2]
-        by_address[address] = by_address.get(address, False) or differ
+            answers = await within(1.0, caller.ask(cell, own)), await caller.ask(cell, nothing)
+            by_address[address] = levelled(answers[0], own, nothing) != levelled(answers[1], own, nothing)
     assert [address for address, differ in by_address.items() if not differ] == []
 
 

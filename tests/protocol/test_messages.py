@@ -12,6 +12,8 @@ from sessions_app.models import Session, SessionMember, TranscriptEntry
 from sessions_app.transcript import history as transcript_history
 from sessions_app.transcript import new_messages
 
+pytestmark = pytest.mark.dialect
+
 KEY = "agent:main:main"
 
 

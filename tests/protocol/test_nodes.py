@@ -13,6 +13,8 @@ from clawsite.infra import db
 from clawsite.infra.models import AuditEntry
 from tests.devices import TestDevice
 
+pytestmark = pytest.mark.dialect
+
 COMMANDS = ["lights.on", "lights.off", "system.run"]
 DECLARED = {"commands": COMMANDS, "caps": ["lights"], "permissions": {"lights": True}, "pathEnv": "/usr/bin"}
 

@@ -12,6 +12,8 @@ from tools_app.approvals import expiry
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval
 
+pytestmark = pytest.mark.dialect
+
 KEY = "agent:main:main"
 ASKED = {"key": KEY, "includeApprovals": True}
 

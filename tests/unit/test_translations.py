@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 WITH_WORDS = ("agents", "clawsite", "sessions_app", "tools_app", "templates", "locale")
 CATALOGUE = Path("locale/zh_Hans/LC_MESSAGES/django.po")
 TEMPLATES = sorted((ROOT / "templates").rglob("*.*"))
-SCRIPTS = sorted((ROOT / "static/js").glob("*.js"))
+SCRIPTS = sorted((ROOT / "static/js").rglob("*.js"))
 
 # %(name)s and %d of Python, %%n and %%s of the scripts (a template doubles the sign), {name} of format_html, tags.
 PLACEHOLDER = re.compile(r"%%[ns]|%\(\w+\)[sd]|%[sd]|\{\w*\}|</?\w+[^>]*>")

@@ -18,7 +18,7 @@ from tests.web.screen import PATIENCE, send
 from tools_app.models import Approval, Command, ExecRule, Grant
 from tools_app.policy_store import policies
 
-pytestmark = pytest.mark.usefixtures("database", "the_demo_agent_has_exec", "no_rules_of_others")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database", "the_demo_agent_has_exec", "no_rules_of_others")]
 
 
 @pytest.fixture(autouse=True)

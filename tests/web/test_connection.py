@@ -10,7 +10,7 @@ from tests.web.fake_gateway import FakeGateway, Refused
 from tests.web.screen import answers, begin, end, final, open_page, send
 
 DELAYS = """async (random) => {
-  const { retryDelay } = await import("/static/js/gateway.js");
+  const { retryDelay } = await import("/static/js/shared/gateway.js");
   return [0, 1, 2, 3, 4, 5, 6, 7, 40].map((tries) => retryDelay(tries, random));
 }"""
 
@@ -29,7 +29,7 @@ def test_tries_become_rarer_to_a_limit_and_half_of_the_pause_is_chance(opened: P
 
 def test_clients_that_lost_the_same_server_do_not_come_back_together(opened: Page) -> None:
     draws = """async () => {
-      const { retryDelay } = await import("/static/js/gateway.js");
+      const { retryDelay } = await import("/static/js/shared/gateway.js");
       return [...Array(50)].map(() => retryDelay(3));
     }"""
     drawn = opened.evaluate(draws)

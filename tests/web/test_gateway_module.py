@@ -1,4 +1,4 @@
-"""static/js/gateway.js as somebody else's page uses it: nothing of our pages around it, another origin, a token."""
+"""static/js/shared/gateway.js as somebody else's page uses it: nothing of our pages around it, another origin, a token."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ from tests.services import free_port
 from tests.web.fake_gateway import KEY, FakeGateway
 from tests.web.screen import until
 
-SCRIPTS = Path(__file__).parents[2] / "static/js"
+SCRIPTS = Path(__file__).parents[2] / "static/js/shared"
 THEIRS = "http://elsewhere.test"
 
 # What a page of theirs says, and what the tests look at.

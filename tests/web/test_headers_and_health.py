@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("database")
         "/readyz",
         "/nowhere/",
         "/static/favicon.svg",
-        "/static/js/gateway.js",
+        "/static/js/shared/gateway.js",
     ],
 )
 @pytest.mark.parametrize("signed_in", [False, True])
@@ -52,7 +52,7 @@ def test_every_answer_carries_the_strict_policy(client: Client, path: str, signe
 
 
 def test_files_are_sent_whole_in_part_or_not_at_all(client: Client) -> None:
-    path = "/static/js/gateway.js"
+    path = "/static/js/shared/gateway.js"
     whole = client.get(path)
     assert whole["Content-Type"].startswith("text/javascript")
     assert len(whole.content) == int(whole["Content-Length"])

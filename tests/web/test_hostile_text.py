@@ -118,9 +118,9 @@ def test_every_string_is_an_answer_of_its_own(page: Page, watch: Watch) -> None:
     open_chat(page, "agent:main:answered")
     page.evaluate(
         """async (texts) => {
-          const { Gateway } = await import("/static/js/gateway.js");
-          const { Renderer } = await import("/static/js/renderer.js");
-          const { Answer } = await import("/static/js/answer.js");
+          const { Gateway } = await import("/static/js/shared/gateway.js");
+          const { Renderer } = await import("/static/js/chat/markdown/renderer.js");
+          const { Answer } = await import("/static/js/chat/markdown/streamed_text.js");
           const words = Object.assign({}, ...[...document.querySelectorAll(".words")].map(({ dataset }) => dataset));
           const gateway = await new Promise((done) => {
             const made = new Gateway({ url: location.origin.replace("http", "ws") + "/ws",
@@ -249,7 +249,7 @@ def test_runs_account_and_dashboard(page: Page, watch: Watch, live: Stack, root:
     watch.look(page, "dashboard")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows(root: User) -> Iterator[None]:
     """Rows of tables that the other tests have not filled."""
     session = ensure_session(root, "agent:main:administered")
@@ -328,25 +328,23 @@ def test_devices_on_the_account_page(page: Page, watch: Watch, rows: None) -> No
     watch.look(page, "devices")
 
 
-def test_the_admin(page: Page, watch: Watch, rows: None) -> None:
-    for model in admin.site._registry:
-        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
-        row = model._default_manager.order_by("-pk").first()
-        addresses = [reverse(f"{name}_changelist")]
-        if row is not None:
-            addresses += [reverse(f"{name}_{view}", args=[row.pk]) for view in ("change", "history")]
-        for address in addresses:
-            page.goto(address)
-            watch.look(page, address)
+@pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
+def test_the_admin(page: Page, watch: Watch, rows: None, model: Any) -> None:
+    name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+    row = model._default_manager.order_by("-pk").first()
+    addresses = [reverse(f"{name}_changelist")]
+    if row is not None:
+        addresses += [reverse(f"{name}_{view}", args=[row.pk]) for view in ("change", "history")]
+    for address in addresses:
+        page.goto(address)
+        watch.look(page, address)
+    page.goto(addresses[0])
+    for action in page.locator("select[name=action] option:not([value=''])").evaluate_all("all => all.map((each) => each.value)"):
         page.goto(addresses[0])
-        for action in page.locator("select[name=action] option:not([value=''])").evaluate_all(
-            "all => all.map((each) => each.value)"
-        ):
-            page.goto(addresses[0])
-            page.evaluate("document.querySelectorAll('input.action-select').forEach((box) => { box.checked = true })")
-            page.locator("select[name=action]").select_option(action)
-            page.get_by_role("button", name="Go").click()
-            watch.look(page, f"{addresses[0]} {action}")
+        page.evaluate("document.querySelectorAll('input.action-select').forEach((box) => { box.checked = true })")
+        page.locator("select[name=action]").select_option(action)
+        page.get_by_role("button", name="Go").click()
+        watch.look(page, f"{addresses[0]} {action}")
 
 
 def test_what_gets_through_would_be_noticed(browser: Browser, live: Stack) -> None:

@@ -1,10 +1,10 @@
-"""How a growing text is cut into blocks (static/js/blocks.js), and formulas (maths.js): pure modules, run in the browser."""
+"""Splitting streamed markdown into blocks and rendering formulas: static/js/chat/markdown, run in the browser."""
 
 import pytest
 from playwright.sync_api import Page
 
 CUT = """async ([text, step]) => {
-  const { BlockReader } = await import("/static/js/blocks.js");
+  const { BlockReader } = await import("/static/js/chat/markdown/block_reader.js");
   const reader = new BlockReader();
   const closed = [];
   for (let at = 0; at < text.length; at += step) closed.push(...reader.feed(text.slice(at, at + step)));
@@ -63,7 +63,7 @@ def test_the_open_block_says_what_it_will_be(reader: Page) -> None:
 
 
 FORMULA = """async (source) => {
-  const { showMaths } = await import("/static/js/maths.js");
+  const { showMaths } = await import("/static/js/chat/markdown/math.js");
   const element = document.createElement("span");
   element.textContent = source;
   showMaths(element);

@@ -16,6 +16,8 @@ from tests.web.axe import look
 from tests.web.furnished import PATIENCE, patient
 from tests.web.screen import answer_words, answers, questions, send
 
+pytestmark = pytest.mark.dialect
+
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 COPIED = "async key => decodeURIComponent(await navigator.clipboard.readText()).endsWith('#' + key)"
 numbers = count(1)

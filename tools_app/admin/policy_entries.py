@@ -19,7 +19,7 @@ class EntriesInput(Textarea):
 
     class Media:
         css = {"all": ["css/policy_form.css"]}
-        js = [forms.Script("js/policy_form.js", type="module")]
+        js = [forms.Script("js/admin/policy_form.js", type="module")]
 
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> Any:
         listed = f"{(attrs or {}).get('id', name)}_words"

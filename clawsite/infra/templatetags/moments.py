@@ -1,4 +1,4 @@
-"""A moment on a page: how long ago for who has scripts (static/js/ages.js), the exact one for everybody else and as its title."""
+"""Moments on a page: relative with scripts (static/js/shared/relative_times.js), exact without; the exact time is the title."""
 
 import datetime as dt
 

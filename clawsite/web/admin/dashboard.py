@@ -72,7 +72,7 @@ def overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 @require_safe
 @login_required
 def live(request: HttpRequest) -> HttpResponse:
-    """What changes by the second, as JSON, with the words already in it: js/dashboard.js only puts them in their places.
+    """What changes by the second, as JSON, with the words already in it: js/admin/dashboard.js only puts them in their places.
 
     With `?used` the part about the last days comes too. It counts every run of thirty days, so it is asked for once a minute.
     """

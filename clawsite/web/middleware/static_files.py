@@ -11,7 +11,7 @@ class HashedAssets(CompressedManifestStaticFilesStorage):  # type: ignore[misc] 
     """Also rewrites the imports of our ES modules: a cached module must never load another version's neighbour."""
 
     support_js_module_import_aggregation = True
-    # Each settles one step of a chain of imports. From chat.js to words.js there are six; Django gives up after five.
+    # Each settles one step of a chain of imports. From chat/page.js to shared/texts.js there are six; Django gives up after five.
     max_post_process_passes = 12
 
 

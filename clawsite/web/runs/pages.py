@@ -59,7 +59,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def run(request: HttpRequest, pk: int) -> HttpResponse:
-    """What is known of a run now. The recorder below is filled by js/run_page.js."""
+    """What is known of a run now. The recorder below is filled by js/runs/page.js."""
     look = _look(request, pk)
     report = run_reports.summary(look)
     kept = run_reports.events_are_kept(look.run)

@@ -1,0 +1,48 @@
+/** Changing a message that was sent, where it stands. */
+
+import { copyOf } from "../../shared/elements.js";
+
+/** @param {Element} element of the message @param {(text: string) => void} onDone called with the changed text */
+export function editMessage(element, text, onDone) {
+  if (element.querySelector(".editor")) return;
+  const form = copyOf("message-editor");
+  const field = form.querySelector("textarea");
+  field.value = text;
+  element.classList.add("edited");
+  element.append(form);
+  grow();
+  field.focus();
+
+  function close() {
+    form.remove();
+    element.classList.remove("edited");
+    element.querySelector('[data-act="edit"]').focus();
+  }
+
+  function grow() {
+    field.rows = Math.min(14, field.value.split("\n").length);
+  }
+
+  function submit() {
+    const changed = field.value.trim();
+    close();
+    if (changed) onDone(changed);
+  }
+
+  field.addEventListener("input", grow);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
+  });
+  form.querySelector(".cancel").addEventListener("click", close);
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      event.preventDefault(); // it does not stop the run, too
+      event.stopPropagation();
+      close();
+    } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.target === field) {
+      event.preventDefault();
+      submit();
+    }
+  });
+}

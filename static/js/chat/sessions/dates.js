@@ -1,0 +1,31 @@
+/** Moments of the past as a list names them: by how long ago, in the language of the page. */
+
+export { longTime } from "../../shared/formats.js";
+
+const language = document.documentElement.lang || undefined;
+const DAY_MS = 86_400_000;
+const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
+const weekday = new Intl.DateTimeFormat(language, { weekday: "short" });
+const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short" });
+const month = new Intl.DateTimeFormat(language, { month: "short", year: "numeric" });
+
+/** Whole days between two moments, by the calendar and not by hours. */
+function daysAgo(ms, now) {
+  const start = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
+  return Math.round((start(now) - start(new Date(ms))) / DAY_MS);
+}
+
+/** "today", "yesterday", "week" or "older" */
+export function ageOf(ms, now = new Date()) {
+  const days = daysAgo(ms, now);
+  if (days <= 0) return "today";
+  return days === 1 ? "yesterday" : days < 8 ? "week" : "older";
+}
+
+/** 14:05 today, Tue this week, 3 May this year, May 2024 before. */
+export function shortDate(ms, now = new Date()) {
+  const days = daysAgo(ms, now);
+  if (days <= 1) return clock.format(ms);
+  if (days < 7) return weekday.format(ms);
+  return (new Date(ms).getFullYear() === now.getFullYear() ? day : month).format(ms);
+}
