@@ -90,7 +90,7 @@ def test_a_yes_for_longer_says_how_long_how_often_and_where(wish, extent, claime
 
 def test_always_says_for_how_long_that_is(claimed, approver, tmp_path):
     approval_requests.resolve(asked(claimed, tmp_path).pk, by=approver, decision="allow-always")
-    assert words(started(claimed, tmp_path)) == "always allowed by ada: for 90 days, for this agent, in all chats"
+    assert words(started(claimed, tmp_path)) == "allowed always by ada: for 90 days, for this agent, in all chats"
 
 
 def test_what_a_grant_let_through_names_it_and_what_was_left_of_it_then(claimed, approver, tmp_path):
@@ -112,7 +112,7 @@ def test_where_nobody_had_to_be_asked_the_rules_are_named(user, session_of, tmp_
     allow_asking(security="full", ask="off")
     verdict = started(claimed_run(user, session_of(user)), tmp_path)
     assert verdict["admission"] == {"by": "rules"}
-    assert words(verdict) == "allowed by exec rules, without a question"
+    assert words(verdict) == "allowed by the exec rules, without a question"
 
 
 def test_who_follows_the_chat_is_told_with_the_answer_how_far_it_reaches(claimed, approver, user, tmp_path):

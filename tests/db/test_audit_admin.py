@@ -35,7 +35,7 @@ def test_it_is_a_log_in_menu_and_headings_and_its_rows_are_entries(staff):
     client = staff("Auditor")
     page = client.get(LIST, secure=True).content.decode()
     assert re.search(r"<h1>Audit log\s*</h1>", page)
-    assert re.search(r"\b\d+\s+audit entries\b", page)
+    assert re.search(r"\b\d+\s+audit log entries\b", page)
     assert page.count("Audit log") >= 2  # the menu's, too
     entry = client.get(f"{LIST}{AuditEntry.objects.first().pk}/change/", secure=True).content.decode()
     assert f'<a href="{LIST}">Audit log</a>' in entry

@@ -58,7 +58,7 @@ def act(user: User, address: str, action: str, *rows: Any) -> str:
 def test_an_operator_lets_devices_in_and_leaves_them_out(operator, user):
     claimed, unclaimed, unwanted = asking(user), asking(name="desk"), asking(name="stranger")
     assert "Approved: 2" in act(operator, REQUESTS, "approve", claimed, unclaimed)
-    assert "Rejected: 1" in act(operator, REQUESTS, "reject", unwanted)
+    assert "Denied: 1" in act(operator, REQUESTS, "reject", unwanted)
     owners = dict(Device.objects.values_list("fingerprint", "owner__username"))
     assert owners == {"laptop": user.username, "desk": "olga"}
     scopes = dict(Device.objects.values_list("fingerprint", "scopes"))
@@ -141,7 +141,7 @@ def test_ones_own_devices_are_listed_and_revoked(user, person):
     assert "my laptop" in said
     assert "not mine" not in said
     assert browser.post(f"/account/devices/{theirs.pk}/revoke/").status_code == 404
-    assert "is revoked" in browser.post(f"/account/devices/{mine.pk}/revoke/", follow=True).content.decode()
+    assert "was revoked" in browser.post(f"/account/devices/{mine.pk}/revoke/", follow=True).content.decode()
     mine.refresh_from_db()
     theirs.refresh_from_db()
     assert mine.revoked_at

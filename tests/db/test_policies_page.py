@@ -85,7 +85,7 @@ def test_an_auditor_changes_nothing(person):
     posts = ("save/", "delete/", "history/1/restore/", "tests/new/", f"tests/{test.pk}/", f"tests/{test.pk}/delete/")
     assert {auditor.post(f"/policies/{path}", {"seen": 1}, secure=True).status_code for path in posts} == {403}
     page = ask(auditor, scope="agent", for_agent="main", seen="1", deny="write")
-    assert "Saving is for operators" in page
+    assert "Only operators can save" in page
     assert "save-rule" not in page
 
 
@@ -147,7 +147,7 @@ def test_the_list_is_filtered_by_name_group_and_verdict(operator):
     assert tools(of="runtime") == {"exec", "process"}
     assert not tools(show="kept") & tools(show="refused")
     assert tools(show="kept") | tools(show="refused") == tools()
-    assert "Nothing is left of the list" in ask(operator, tool="no such tool")
+    assert "No tools match" in ask(operator, tool="no such tool")
 
 
 def verdict_cell(page: str, tool: str) -> str:
@@ -163,10 +163,10 @@ def test_a_tool_that_is_allowed_and_not_offered_says_why(operator, settings):
     asked = {"model": "deepseek/deepseek-chat", "who": "other"}
     page = ask(operator, **asked)
     engine = "No search engine is configured: set CLAWSITE_SEARXNG_URL or BRAVE_API_KEY"
-    assert verdict_cell(page, "web_search") == f"allowed, but not offered {engine}"
-    assert verdict_cell(page, "image") == ("allowed, but not offered Images cannot be shown to the model `deepseek/deepseek-chat`")
-    assert verdict_cell(page, "browser") == "allowed, but not offered This version does not have it yet"
-    assert verdict_cell(page, "memory_get") == "allowed, but not offered Notes are read for the owner of the session only"
+    assert verdict_cell(page, "web_search") == f"allowed, unavailable {engine}"
+    assert verdict_cell(page, "image") == ("allowed, unavailable Images cannot be shown to the model `deepseek/deepseek-chat`")
+    assert verdict_cell(page, "browser") == "allowed, unavailable This version does not have it yet"
+    assert verdict_cell(page, "memory_get") == "allowed, unavailable Notes are read for the owner of the session only"
     assert verdict_cell(page, "read") == "kept"
     missing = set(re.findall(r'<tr[^>]*data-tool="([^"]+)"', ask(operator, show="missing", **asked)))
     assert {"web_search", "image", "browser", "apply_patch"} <= missing
@@ -179,7 +179,7 @@ def test_a_tool_that_is_allowed_and_not_offered_says_why(operator, settings):
 
 def test_a_draft_that_opens_a_tool_says_that_it_is_not_offered_all_the_same(operator):
     page = ask(operator, scope="agent", for_agent="main", seen="1", profile="coding", also_allow="web_search")
-    assert verdict_cell(page, "web_search").startswith("was refused → would be kept but not offered No search engine")
+    assert verdict_cell(page, "web_search").startswith("was denied → would be allowed but unavailable No search engine")
     refused = ask(operator, agent="scout")
     assert verdict_cell(refused, "web_search") == "refused Profile `minimal`: no allow entry matches"
 
@@ -215,7 +215,7 @@ def test_a_place_alone_brings_the_rule_in_force(operator):
     page = ask(operator, agent="main", scope="agent")
     assert 'name="for_agent" value="main"' in page
     assert re.search(r'<textarea[^>]*name="deny"[^>]*>write</textarea>', page)
-    assert "This is the rule in force" in page
+    assert "This is the current rule" in page
 
 
 def test_a_draft_flips_verdicts_and_stores_nothing(operator):
@@ -232,8 +232,8 @@ def test_a_draft_flips_verdicts_and_stores_nothing(operator):
 
 def test_mistakes_and_doubts_stand_beside_their_field(operator):
     part = ask(operator, htmx=True, scope="agent", for_agent="main", seen=1, deny="wriet", profile="coding")
-    assert re.search(r'innerHTML:#said-deny"><p class="error">entry “wriet” is no tool', part)
-    assert "There is a mistake in the draft" in part
+    assert re.search(r'innerHTML:#said-deny"><p class="error">Entry “wriet” is not a tool', part)
+    assert "The draft has an error" in part
     part = ask(operator, htmx=True, scope="agent", for_agent="main", seen=1, deny="exec", allow="exec read", profile="coding")
     assert re.search(r'innerHTML:#said-allow"><p class="warning">“exec” has no effect', part)
 
@@ -261,7 +261,7 @@ def test_a_change_made_meanwhile_is_shown_and_not_overwritten(operator):
     assert answer.status_code == 409
     assert policies.current_rules().row("agent", "main").deny == ("grep",)
     page = text_of(answer)
-    assert "it is at version 2, and you began at 1" in page
+    assert "it is now at version 2, and you started from version 1" in page
     assert re.search(r'class="removed">.*?<code>coding</code>', page)
     assert re.search(r'<textarea[^>]*name="deny"[^>]*>write</textarea>', page), "the draft is kept"
     assert operator.post("/policies/save/", {**draft, "over": 2}, secure=True).status_code == 302

@@ -123,7 +123,7 @@ def test_all_rows_at_once_replace_all_there_were():
     ("rows", "words"),
     [
         ([RuleRow("global", deny=("reed",))], "reed"),
-        ([RuleRow("global"), RuleRow("agent", "main"), RuleRow("agent", " MAIN ")], "twice: agent:main"),
+        ([RuleRow("global"), RuleRow("agent", "main"), RuleRow("agent", " MAIN ")], "Duplicate entries: agent:main"),
         ([RuleRow("group", channel="telegram", group="x" * 201)], "200"),
     ],
 )
@@ -213,7 +213,7 @@ def test_what_breaks_a_policy_test_is_not_published_and_leaves_nothing(never_exe
     with pytest.raises(InvalidRequest) as refusal:
         save_policy(scope="agent", subject="support", profile="coding")
     assert str(refusal.value) == (
-        "Policy test “support never gets exec” would fail: exec for support is allowed: all layers allow it."
+        "Policy test “support never gets exec” would fail: exec for support is allowed: no layer refuses it."
     )
     assert (stored_rows(), numbers()) == (set(FIRST_RULES), [1])
 

@@ -218,7 +218,7 @@ def test_messages_carry_facts_about_themselves(user, session_of):
     assert read["verdict"]["allowed"] is True
     assert read["durationMs"] >= 0
     assert read["startedAt"] > 0
-    why = "denied by policy layer agent: exec is denied"
+    why = "refused by layer agent: exec is denied"
     assert denied["verdict"] == {"allowed": False, "layer": "agent", "rule": "exec is denied", "why": why}
     assert done["durationMs"] >= 0
 

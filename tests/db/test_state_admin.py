@@ -51,9 +51,9 @@ def page(person, *groups: str):
 
 def test_an_operator_reads_why_a_call_was_refused_and_not_what_people_wrote(person, refused):
     get = page(person, "Operator")
-    assert "denied by policy layer agent: deny entry `write`" in get("/admin/sessions_app/toolcall/").content.decode()
+    assert "refused by layer agent: deny entry `write`" in get("/admin/sessions_app/toolcall/").content.decode()
     one = get(f"/admin/sessions_app/toolcall/{refused.pk}/change/").content.decode()
-    assert "denied by policy layer agent" in one
+    assert "refused by layer agent" in one
     assert "a private answer" not in one
     assert "a private question" not in get(f"/admin/sessions_app/run/{refused.run_id}/change/").content.decode()
     assert get("/admin/sessions_app/transcriptentry/").status_code == 403

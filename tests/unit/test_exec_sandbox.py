@@ -175,7 +175,7 @@ def test_with_neither_it_says_none_and_refuses(monkeypatch, probed_anew):
     found = sandbox.available()
     assert found.level == Level.NONE
     assert "bubblewrap: not installed: bwrap" in [str(reason) for reason in found.why_not_higher]
-    with pytest.raises(SandboxUnavailable, match="needs the sandbox landlock, and this host has none"):
+    with pytest.raises(SandboxUnavailable, match="requires sandbox level landlock, but this host has none"):
         sandbox.require(Level.LANDLOCK)
     assert sandbox.require(Level.NONE) == Level.NONE
 

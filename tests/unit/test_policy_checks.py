@@ -22,7 +22,7 @@ def agents(monkeypatch):
 
 
 def test_a_rule_for_an_agent_that_is_not_there_says_so():
-    assert warnings(scope="agent", subject="mian", deny=["exec"]) == [("subject", "Agent “mian” does not exist")]
+    assert warnings(scope="agent", subject="mian", deny=["exec"]) == [("subject", "Agent “mian” does not exist.")]
     assert warnings(scope="agent", subject="main", deny=["exec"]) == []
 
 
@@ -52,8 +52,8 @@ IN_GROUP = {"scope": "group", "channel": "telegram", "group": "-1"}
 @pytest.mark.parametrize(
     ("fields", "field", "words"),
     [
-        ({"scope": "planet"}, "scope", "Unknown scope “planet”. Use one of: global., agent, group, sandbox, subagent"),
-        ({"scope": ""}, "scope", "scope “” is unknown: use one of global, agent, group, sandbox, subagent"),
+        ({"scope": "planet"}, "scope", "Unknown scope “planet”. Use one of: global, agent, group, sandbox, subagent."),
+        ({"scope": ""}, "scope", "Unknown scope “”. Use one of: global, agent, group, sandbox, subagent."),
         ({"scope": "global", "subject": "main"}, "subject", "Scope global does not use subject. Leave it blank."),
         ({"scope": "global", "channel": "telegram"}, "channel", "Scope global does not use channel. Leave it blank."),
         ({"scope": "agent", "subject": "main", "group": "-1"}, "group", "Scope agent does not use group. Leave it blank."),
@@ -65,7 +65,7 @@ IN_GROUP = {"scope": "group", "channel": "telegram", "group": "-1"}
         (
             {"scope": "agent"},
             "subject",
-            "“” is no agent's slug: lower-case letters, digits, - and _, at most 64",
+            "“” is not a valid agent ID. Use lowercase letters, digits, - and _, at most 64 characters.",
         ),
         (
             {"scope": "sandbox", "subject": "no slug"},
@@ -89,7 +89,7 @@ IN_GROUP = {"scope": "group", "channel": "telegram", "group": "-1"}
         (
             {"scope": "global", "profile": "codng"},
             "profile",
-            "Unknown tool profile “codng”. Use one of: minimal., coding, messaging, full",
+            "Unknown tool profile “codng”. Use one of: minimal, coding, messaging, full.",
         ),
         (
             {**IN_GROUP, "profile": "coding"},
