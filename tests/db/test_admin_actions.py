@@ -60,7 +60,7 @@ def test_stopping_runs_says_first_what_will_happen(staff, run):
     queued, running, ended = run("k1"), run("k2", "running"), run("k3", "completed")
     act = staff("Operator")
     asked = act(RUNS, "abort_runs", queued, running, ended)
-    assert "Currently accepted; will be stopped immediately and can’t be resumed" in asked
+    assert "Currently queued; will be stopped immediately and can’t be resumed" in asked
     assert "its worker will stop it" in asked
     assert "Already ended: completed" in asked
     assert "a private question" not in asked

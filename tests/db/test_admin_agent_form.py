@@ -102,13 +102,13 @@ def test_with_a_key_the_model_is_taken(client, monkeypatch):
 def test_a_key_that_is_gone_does_not_keep_the_rest_from_being_saved(client):
     Agent.objects.filter(slug="main").update(model="openai/gpt-5")
     assert send(client, MAIN, name="Still here").status_code == 302
-    assert "No credentials" in client.get("/admin/agents/agent/", secure=True).content.decode()
+    assert "no credentials" in client.get("/admin/agents/agent/", secure=True).content.decode()
 
 
 def test_the_models_to_choose_from_are_suggested(client):
     said = client.get(MAIN, secure=True).content.decode()
     assert '<option value="demo/clawsite" label=""></option>' in said
-    assert '<option value="openai/gpt-5" label="No credentials"></option>' in said
+    assert '<option value="openai/gpt-5" label="no credentials"></option>' in said
 
 
 OURS = ["{home}", "{home}/..", "{home}/secrets", "{home}/workspaces", "{home}/workspaces/main/user-1"]
@@ -166,7 +166,7 @@ def test_the_form_goes_by_the_model_that_a_run_would_have(client):
     policies.save_policy(scope="global", provider="openai", deny=["read"])
     said = client.get(MAIN, secure=True).content.decode()
     assert '<tr class="refused"><th scope="row">read</th><td>fs</td><td>denied</td><td>layer global_provider: ' in said
-    assert "with openai/gpt-5, for somebody" in said
+    assert "with openai/gpt-5, for a user" in said
 
 
 def test_a_policy_changed_meanwhile_is_not_overwritten(client):

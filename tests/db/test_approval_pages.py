@@ -288,7 +288,7 @@ def test_several_are_answered_each_for_itself(ada, ben, person, session_of):
     given = browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-once"}, **HTMX)
     assert [status_of(each) for each in questions] == ["approved", "denied", "pending"]
     told = given.content.decode()
-    assert "1 answered. 2 failed." in told
+    assert "1 decided. 2 failed." in told
     assert "cleo has already decided this request" in told
     assert browser(ada).post(reverse("approvals-several"), {"chosen": chosen, "decision": "deny"}).status_code == 403
     assert browser(ben).post(reverse("approvals-several"), {"chosen": chosen, "decision": "allow-always"}).status_code == 404

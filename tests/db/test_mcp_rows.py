@@ -139,9 +139,9 @@ def test_a_policy_can_name_a_server_and_its_tools():
         ({"headers": {"Authorization": "Bearer abcdefgh"}}, "Authorization contains a secret"),
         ({"args": ["--token", "abc"]}, "--token contains a secret"),
         ({"transport": "http", "url": "http://me:password@host/mcp"}, "contains a secret"),
-        ({"env": {"X": "${CLAWSITE_SECRET_KEY}"}}, "CLAWSITE_SECRET_KEY is Clawsite’s own"),
-        ({"headers": {"X": "${DATABASE_URL}"}}, "DATABASE_URL is Clawsite’s own"),
-        ({"env": {"CLAWSITE_HOME": "/tmp"}}, "CLAWSITE_HOME is Clawsite’s own"),
+        ({"env": {"X": "${CLAWSITE_SECRET_KEY}"}}, "CLAWSITE_SECRET_KEY is reserved for Clawsite"),
+        ({"headers": {"X": "${DATABASE_URL}"}}, "DATABASE_URL is reserved for Clawsite"),
+        ({"env": {"CLAWSITE_HOME": "/tmp"}}, "CLAWSITE_HOME is reserved for Clawsite"),
     ],
 )
 def test_what_could_not_work_or_would_give_secrets_away_is_refused(values, words):
@@ -165,7 +165,7 @@ def test_references_and_plain_values_are_saved(values):
 
 def test_names_that_differ_in_a_dash_only_are_refused():
     server("my-weather")
-    with pytest.raises(InvalidRequest, match="would be called like those of “my-weather”"):
+    with pytest.raises(InvalidRequest, match="would have the same names as those of “my-weather”"):
         source_changes.save_server(McpServer(name="my_weather", command="true"))
 
 
@@ -244,8 +244,8 @@ def test_an_operator_adds_a_server(client_of):
     [
         ({"command": ""}, "Enter the program"),
         ({"env": "API_KEY=sk-1234567890"}, "API_KEY contains a secret"),
-        ({"env": "nonsense"}, "write NAME=VALUE"),
-        ({"headers": "bad header"}, "write NAME:VALUE"),
+        ({"env": "nonsense"}, "use the form NAME=VALUE"),
+        ({"headers": "bad header"}, "use the form NAME:VALUE"),
         ({"name": "exec"}, "the name of a tool or plugin"),
         ({"timeout_seconds": "0"}, "greater than or equal to 0.1"),
     ],

@@ -167,21 +167,21 @@ def test_a_tool_that_is_allowed_and_not_offered_says_why(operator, settings):
     assert verdict_cell(page, "image") == ("allowed, unavailable Images cannot be shown to the model `deepseek/deepseek-chat`")
     assert verdict_cell(page, "browser") == "allowed, unavailable This version does not have it yet"
     assert verdict_cell(page, "memory_get") == "allowed, unavailable Notes are read for the owner of the session only"
-    assert verdict_cell(page, "read") == "kept"
+    assert verdict_cell(page, "read") == "allowed"
     missing = set(re.findall(r'<tr[^>]*data-tool="([^"]+)"', ask(operator, show="missing", **asked)))
     assert {"web_search", "image", "browser", "apply_patch"} <= missing
     assert "read" not in missing
     assert f"{len(missing)} of them are unavailable" in page
     settings.SEARXNG_URL = "http://127.0.0.1:8888"
-    assert verdict_cell(ask(operator), "web_search") == "kept"
-    assert verdict_cell(ask(operator), "memory_get") == "kept"
+    assert verdict_cell(ask(operator), "web_search") == "allowed"
+    assert verdict_cell(ask(operator), "memory_get") == "allowed"
 
 
 def test_a_draft_that_opens_a_tool_says_that_it_is_not_offered_all_the_same(operator):
     page = ask(operator, scope="agent", for_agent="main", seen="1", profile="coding", also_allow="web_search")
     assert verdict_cell(page, "web_search").startswith("was denied → would be allowed but unavailable No search engine")
     refused = ask(operator, agent="scout")
-    assert verdict_cell(refused, "web_search") == "refused Profile `minimal`: no allow entry matches"
+    assert verdict_cell(refused, "web_search") == "denied Profile `minimal`: no allow entry matches"
 
 
 @pytest.mark.parametrize("name", ["agent", "model", "channel", "group", "sender", "tool", "of", "for_agent", "for_sender", "deny"])
@@ -362,7 +362,7 @@ def test_a_call_that_was_not_offered_and_one_without_a_question_are_told_as_such
     call = recorded(user, session_of(user), name="web_fetch")
     ToolCall.objects.filter(pk=call.pk).update(refused_by=NOT_OFFERED, query={}, verdict={})
     page = text_of(operator.get(f"/policies/calls/{call.pk}/", secure=True))
-    assert "Not offered in this run" in page
+    assert "Unavailable in this run" in page
     assert "Not recorded." in page
 
 
