@@ -67,7 +67,6 @@ def test_loading_the_page_again_shows_the_same_conversation(open_chat: OpenChat)
     assert shown(page) == before
 
 
-@on_desk_and_phone
 def test_two_windows_of_one_session_show_the_same(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:demo:shared")
     second = open_chat("agent:demo:shared", page.context.new_page())
@@ -109,7 +108,6 @@ def test_stopped_and_failed_runs_look_the_same_after_a_reload(open_chat: OpenCha
     assert shown(page) == before
 
 
-@on_desk_and_phone
 def test_opening_a_session_in_mid_answer_shows_all_of_it(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:main:long")
     send(first, "[[tokens=150 delay_ms=20 reasoning=3]]")

@@ -10,7 +10,7 @@ from clawsite.accounts.models import User
 from sessions_app.models import Run
 from tests.stack import Stack
 from tests.web.fake_gateway import FakeGateway
-from tests.web.screen import NOW, PATIENCE, OpenChat, answers, begin, end, final, on_desk_and_phone, questions, send, turn
+from tests.web.screen import NOW, PATIENCE, OpenChat, answers, begin, end, final, questions, send, turn
 
 SUMMARY = "They **agreed** on:\n\n- a ship\n- <img src=x onerror=alert(1)>"
 
@@ -99,7 +99,6 @@ def test_there_was_nothing_to_summarise(opened: Page, gateway: FakeGateway) -> N
     expect(opened.locator(".notice")).to_have_text("There was nothing to summarise")
 
 
-@on_desk_and_phone
 def test_the_command_summarises_with_the_demo_model(open_chat: OpenChat, live: Stack, user: User) -> None:
     page = open_chat("agent:demo:summary")
     asked = ["What can you do?", "Write notes.txt saying hello", "Read notes.txt", "status"]

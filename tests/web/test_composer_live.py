@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import FilePayload, expect
 
 from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, field, is_phone, on_desk_and_phone, questions, send
+from tests.web.screen import PATIENCE, OpenChat, answers, field, is_phone, on_desk_and_phone, on_phone, questions, send
 from tests.web.test_composer_files import transfer
 
 HANGS = '[[text="one two three four five six seven" hang_after=5]]'
@@ -100,7 +100,6 @@ def test_a_run_is_stopped(open_chat: OpenChat, way: str) -> None:
     expect(page.locator(".message.user")).to_have_count(1)
 
 
-@on_desk_and_phone
 def test_stopping_lasts_until_the_worker_has_stopped_and_the_last_question_can_be_changed(live: Stack, open_chat: OpenChat) -> None:
     page = open_chat("agent:main:stopping")
     send(page, HANGS)
@@ -131,7 +130,7 @@ def test_stopping_lasts_until_the_worker_has_stopped_and_the_last_question_can_b
     assert questions(page) == ['[[text="better so"]]']
 
 
-@on_desk_and_phone
+@on_phone
 def test_a_waiting_message_is_taken_back_and_the_next_one_answered(open_chat: OpenChat) -> None:
     page = open_chat("agent:main:in-line")
     send(page, HANGS)

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.policies import policy_restored
 from tests.processes import PROJECT
 from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, on_desk_and_phone, questions, send, until
+from tests.web.screen import PATIENCE, OpenChat, answers, on_phone, questions, send, until
 from tools_app import policies, source_changes
 from tools_app.models import McpServer
 
@@ -28,7 +28,6 @@ def says(text: str) -> str:
     return f"[[text={json.dumps(text)}]]"
 
 
-@on_desk_and_phone
 def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     send(page, says(RICH))
@@ -44,7 +43,6 @@ def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_ch
     assert answer.evaluate("e => e.innerHTML.replace(/\\s+/g, ' ')") == live
 
 
-@on_desk_and_phone
 def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat, page: Page) -> None:
     key = "agent:main:changed"
     first = open_chat(key)
@@ -100,7 +98,7 @@ def test_a_link_to_a_message_leads_to_it(open_chat: OpenChat, live: Stack) -> No
     expect(page.locator(".message.pointed-at")).to_contain_text("one", timeout=PATIENCE)
 
 
-@on_desk_and_phone
+@on_phone
 def test_a_failure_says_what_to_do_also_after_a_reload(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     send(page, "[[error=401]]")

@@ -15,7 +15,7 @@ from tests.services import free_port
 from tests.stack import Stack
 from tests.web.cable import cable
 from tests.web.furnished import SIZES
-from tests.web.screen import answer_words, answers, on_desk_and_phone, send, show_list
+from tests.web.screen import answer_words, answers, on_phone, send, show_list
 
 PATIENCE = 60_000
 TURNS = 2_500
@@ -67,7 +67,7 @@ def test_five_thousand_messages_come_in_pieces_without_a_hole(live: Stack, user:
     phone.context.close()
 
 
-@on_desk_and_phone
+@on_phone
 def test_five_hundred_conversations_are_listed_to_the_last(live: Stack, user: User, page: Page) -> None:
     now = clock.now()
     Session.objects.bulk_create(

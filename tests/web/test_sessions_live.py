@@ -28,7 +28,6 @@ def choose(page: Page, title: str, act: str) -> None:
     page.get_by_role("menuitem", name=act).click()
 
 
-@on_desk_and_phone
 def test_the_list_of_another_window_follows(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:main:followed")
     second = open_chat("agent:main:elsewhere", page.context.new_page())
