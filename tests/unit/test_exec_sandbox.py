@@ -173,7 +173,7 @@ def test_a_bubblewrap_with_one_wall_less_is_not_believed(monkeypatch, probed_ane
 
 def test_with_neither_it_says_none_and_refuses(monkeypatch, probed_anew):
     monkeypatch.setattr(sandbox_probe, "find_program", lambda name: None)
-    monkeypatch.setattr(landlock, "version", lambda: 0)
+    monkeypatch.setattr(landlock, "landlock_version", lambda: 0)
     found = sandbox.probe_once()
     assert found.level == SandboxLevel.NONE
     assert "bubblewrap: not installed: bwrap" in [str(reason) for reason in found.why_not_higher]
