@@ -12,10 +12,6 @@ from tests.policies import policy_restored
 from tests.processes import PROJECT
 from tests.stack import Stack
 from tests.web.screen import PATIENCE, OpenChat, answers, on_phone, questions, send, until
-<<<<<<< HEAD
-=======
-from tools_app import policies, source_changes
->>>>>>> suite
 from tools_app.models import McpServer
 from tools_app.policy_store import policies, source_changes
 
