@@ -31,7 +31,7 @@ def made_with(first, *scopes):
 
 def expire(token):
     AccessToken.objects.filter(pk=token.pk).update(expires_at=clock.now() - dt.timedelta(seconds=1))
-    tokens.announce.account_changed(token.user_id)  # nobody says it of real time: sockets look every minute
+    tokens.change_notices.notify_account_changed(token.user_id)  # nobody says it of real time: sockets look every minute
 
 
 ENDS = {"revoked": revoke_token, "expired": expire, "deleted": lambda token: token.delete()}
