@@ -11,7 +11,7 @@ export UV_PYTHON_DOWNLOADS := never
 LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-bench run test lint format messages bench soak lock clean
+.PHONY: help setup setup-dev setup-bench run test check lint format messages bench soak lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -42,14 +42,11 @@ setup: .venv/.ready-run ## install what `claw` needs into .venv
 setup-dev: .venv/.ready-dev ## the same and the tools for tests and checks
 setup-bench: .venv/.ready-bench ## the same and the queues we compare with
 
-# worksteal: each of the two takes half of the files in a row, so that a running installation serves all tests of its file.
-test: setup-dev ## set up and run all tests, on SQLite and on PostgreSQL
-	$(PY) -m pytest -n 2 --dist worksteal tests/unit tests/db tests/protocol tests/fuzz
-	$(PY) -m pytest -n 2 --dist worksteal tests/web
-	$(PY) -m pytest -n 2 --dist worksteal tests/journeys tests/faults
-	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 --dist worksteal tests/db tests/protocol
-	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 --dist worksteal tests/web -k "live or sharing"
-	CLAWSITE_TEST_DATABASE=postgres $(PY) -m pytest -n 2 --dist worksteal tests/journeys tests/faults
+test: setup-dev ## set up and run all tests on SQLite, and on PostgreSQL those that depend on the database
+	$(PY) .ci/stages.py services web journeys postgres
+
+check: setup-dev ## lint and all tests, with the time each stage took
+	$(PY) .ci/stages.py
 
 lint: setup-dev ## formatting, ruff, mypy, layers, templates, missing migrations
 	$(PY) -m ruff check .

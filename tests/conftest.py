@@ -21,8 +21,11 @@ def django_db_setup(django_test_environment, django_db_blocker, django_db_modify
     """
     from django.test.utils import setup_databases
 
+    from tests import reset
+
     with django_db_blocker.unblock():
         setup_databases(verbosity=0, interactive=False)
+        reset.remember()
 
 
 @pytest.fixture
@@ -34,18 +37,19 @@ def plain_static_files(settings):
 
 @pytest.fixture
 def database(django_db_setup, django_db_blocker):
-    """The test database, with real commits. What a test leaves is deleted after it; lanes, groups and policy are as in a new one.
+    """The test database, with real commits. After the test its rows are those of a new one, except for the audit log.
 
     Beside a running stack nothing is deleted: its workers would miss their lanes. It is done when the stack has ended.
     """
     from clawsite.infra import db
+    from tests.reset import reset_database
     from tests.stack import Stack
 
     with django_db_blocker.unblock(), _closing_connections():
         yield
         db.close()
         if not Stack.running:
-            delete_rows()
+            reset_database()
 
 
 @contextmanager
@@ -66,52 +70,6 @@ def _closing_connections():
         connection_created.disconnect(connected)
         for connection in opened:
             connection.close()
-
-
-def delete_rows() -> None:
-    from django.contrib.sessions.models import Session as BrowserSession
-
-    from agents.models import Agent, MemoryFile, install_main_agent
-    from clawsite.accounts.models import AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, User
-    from clawsite.accounts.tokens import install_gateway_user
-    from clawsite.gateway.models import Device, Hook, HookDelivery, PairingRequest
-    from sessions_app.models import Event, Freeze, Lane, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry, Worker
-    from sessions_app.runs import lanes
-    from tools_app.models import (
-        Approval,
-        ApprovalVote,
-        Command,
-        ExecRule,
-        Grant,
-        McpServer,
-        Plugin,
-        PolicyTest,
-        PolicyVersion,
-        ToolPolicy,
-    )
-    from tools_app.policy_store.policies import install_policies
-
-    for model in (HookDelivery, Hook, ApprovalVote, Grant, Approval, Command, ExecRule):
-        model.objects.all().delete()
-    for model in (Event, ToolCall, Outbox, TranscriptEntry, Run, SessionMember, Session, Worker, MemoryFile, Freeze):
-        model.objects.all().delete()
-    for model in (Device, PairingRequest):
-        model.objects.all().delete()
-    for model in (AccessToken, FailedSignIns, FirstAdminLink, KnownAddress, BrowserSession):
-        model.objects.all().delete()
-    User.objects.filter(is_service=False).delete()
-    User.objects.filter(is_service=True).update(is_active=True)
-    install_gateway_user()
-    Lane.objects.all().delete()
-    lanes.install_lanes()
-    McpServer.objects.all().delete()
-    Plugin.objects.all().delete()
-    Agent.objects.all().delete()
-    install_main_agent()
-    if PolicyVersion.objects.exclude(number=1).exists() or PolicyTest.objects.exists():
-        for model in (PolicyTest, ToolPolicy, PolicyVersion):
-            model.objects.all().delete()
-        install_policies()
 
 
 @cache
@@ -208,6 +166,7 @@ def live(django_db_setup, django_db_blocker):
     from agents.models import Agent
     from clawsite.cli.serving.readiness import static_is_current
     from clawsite.infra import db
+    from tests.reset import reset_database
     from tests.stack import Stack
 
     count = 2 if settings.REDIS_URL else 1
@@ -219,7 +178,7 @@ def live(django_db_setup, django_db_blocker):
         with Stack(webs=count, workers=count, env={"CLAWSITE_LEASE_SECONDS": "10"}) as stack:
             yield stack
         db.close()
-        delete_rows()
+        reset_database()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -6,39 +6,45 @@ from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-MAIN = "main"
+MAIN_AGENT = "main"
 
 
 class Agent(models.Model):
     """Who answers: its model, its instructions, where it works. What it may use is the policy's business."""
 
     slug = models.CharField(
-        _("id"), max_length=64, primary_key=True, validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", _("use a-z, 0-9, - and _"))]
+        _("ID"),
+        max_length=64,
+        primary_key=True,
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", _("Use only a-z, 0-9, - and _."))],
     )
     name = models.CharField(_("name"), max_length=100)
     model = models.CharField(
         _("model"),
         max_length=200,
         blank=True,
-        help_text=_("provider/model, for example openai/gpt-5; empty: the installation's default"),
+        help_text=_("provider/model, for example openai/gpt-5. Leave blank for the server default."),
     )
     instructions = models.TextField(_("instructions"), blank=True, help_text=_("Added to the system prompt"))
     workspace = models.CharField(
         _("workspace"),
         max_length=500,
         blank=True,
-        help_text=_("Directory shared by all who use this agent; empty: a private one for each user in the state directory"),
+        help_text=_(
+            "Directory shared by everyone who uses this agent. Leave blank to give each user a private directory in the "
+            "state directory."
+        ),
     )
     thinking_level = models.CharField(_("thinking level"), max_length=16, blank=True)
     run_timeout_seconds = models.FloatField(
-        _("run time-out (s)"),
+        _("run timeout (s)"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text=_("Empty: the installation's default"),
+        help_text=_("Leave blank for the server default."),
     )
     max_turns = models.PositiveIntegerField(
-        _("turns per run"), default=50, help_text=_("How often the model may be asked in one run")
+        _("max turns per run"), default=50, help_text=_("Maximum number of model requests in one run")
     )
     enabled = models.BooleanField(_("enabled"), default=True)
 
@@ -52,4 +58,4 @@ class Agent(models.Model):
 
 def install_main_agent(**_kwargs: Any) -> None:
     """After every migration: the agent everybody starts with exists."""
-    Agent.objects.get_or_create(slug=MAIN, defaults={"name": "Main"})
+    Agent.objects.get_or_create(slug=MAIN_AGENT, defaults={"name": "Main"})

@@ -32,8 +32,8 @@ class MemoryChunk(models.Model):
     text = models.TextField()
 
     class Meta:
-        verbose_name = _("piece of a note")
-        verbose_name_plural = _("pieces of notes")
+        verbose_name = _("note chunk")
+        verbose_name_plural = _("note chunks")
         default_permissions = ()
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ class User(AbstractUser):
     """A person, or a program of ours that owns sessions (`is_service`) and can never sign in."""
 
     class Theme(models.TextChoices):
-        SYSTEM = "system", _("Like the system")
+        SYSTEM = "system", _("Use system theme")
         LIGHT = "light", _("Light")
         DARK = "dark", _("Dark")
 
@@ -31,10 +31,10 @@ class User(AbstractUser):
     first_name = None  # type: ignore[assignment]  # how Django takes a field of an abstract model away
     last_name = None  # type: ignore[assignment]  # likewise
     display_name = models.CharField(_("display name"), max_length=150, blank=True)
-    language = models.CharField(_("language"), max_length=16, blank=True, help_text=_("Empty: what the browser asks for."))
+    language = models.CharField(_("language"), max_length=16, blank=True, help_text=_("Leave blank to use the browser’s language."))
     theme = models.CharField(_("theme"), max_length=8, choices=Theme.choices, default=Theme.SYSTEM)
     is_service = models.BooleanField(
-        _("service account"), default=False, editable=False, help_text=_("Owns the sessions of a program; has no password.")
+        _("service account"), default=False, editable=False, help_text=_("Owns a program’s sessions; has no password.")
     )
 
     # Not a column: what the access token allows of the agents' tools with which somebody has come. Runs take it along.
@@ -57,7 +57,7 @@ class User(AbstractUser):
         return self.get_full_name()
 
 
-def still_good(at: str = "") -> Q:
+def valid_token_filter(at: str = "") -> Q:
     """Of access tokens, or of rows that name one at this place: neither it nor the one it was made with has ended."""
     own, first = (
         Q(**{f"{place}revoked_at__isnull": True, f"{place}expires_at__gt": timezone.now()}) for place in (at, f"{at}made_with__")
@@ -74,18 +74,16 @@ class AccessToken(models.Model):
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="access_tokens", verbose_name=_("user"))
     name = models.CharField(_("name"), max_length=100)
-    prefix = models.CharField(_("prefix"), max_length=16, unique=True, help_text=_("Public part of the token, to recognise it by"))
+    prefix = models.CharField(_("prefix"), max_length=16, unique=True, help_text=_("Public part of the token, used to identify it"))
     digest = models.CharField(_("digest"), max_length=64, editable=False)
     scopes = models.JSONField(
-        _("scopes"), default=list, help_text=_("What of the account's rights the token has; empty means none")
+        _("scopes"), default=list, help_text=_("Which of the account’s permissions the token has; leave blank for none.")
     )
     tools = models.JSONField(
         _("tool limits"),
         default=dict,
         blank=True,
-        help_text=_(
-            "Lists `allow` and `deny` of tools for runs that are started with it; they narrow the policy and never widen it"
-        ),
+        help_text=_("`allow` and `deny` lists of tools for runs started with the token; they can only narrow the policy"),
     )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), default=default_expiry)
@@ -98,8 +96,8 @@ class AccessToken(models.Model):
         editable=False,
         on_delete=models.CASCADE,
         related_name="made",
-        verbose_name=_("made with"),
-        help_text=_("The token with which a program made this one, which ends with it"),
+        verbose_name=_("parent token"),
+        help_text=_("The token a program used to create this one; this one is revoked with it"),
     )
 
     class Meta:
@@ -122,7 +120,11 @@ class AccessToken(models.Model):
     def limits(self) -> dict[str, Any] | None:
         """What it allows of the agents' tools, as runs take it along; None: it does not limit them."""
         first = self.made_with.tools if self.made_with else {}
-        tools = _narrowed(_readable(self.tools), _readable(first)) if self.tools and first else _readable(self.tools or first)
+        tools = (
+            _intersect_limits(_parse_limits(self.tools), _parse_limits(first))
+            if self.tools and first
+            else _parse_limits(self.tools or first)
+        )
         return {"name": self.prefix, **tools} if self.tools or first else None
 
     def limited_account(self) -> User:
@@ -131,7 +133,7 @@ class AccessToken(models.Model):
         return self.user
 
 
-def _narrowed(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[str, list[str]]:
+def _intersect_limits(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[str, list[str]]:
     """What both lists leave. Entries are compared as they are written, so it may be less than that and is never more."""
     deny = list(dict.fromkeys([*one["deny"], *other["deny"]]))
     if not (one["allow"] and other["allow"]):
@@ -140,7 +142,7 @@ def _narrowed(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[st
     return {"allow": allow, "deny": deny if allow else ["*"]}
 
 
-def _readable(limits: Any) -> dict[str, list[str]]:
+def _parse_limits(limits: Any) -> dict[str, list[str]]:
     """Both lists of tools. What cannot be read leaves no tool."""
     if isinstance(limits, dict) and set(limits) <= {"allow", "deny"}:
         lists = {name: limits.get(name, []) for name in ("allow", "deny")}
@@ -178,14 +180,14 @@ class FirstAdminLink(models.Model):
 
     ONLY = 1
 
-    id = models.PositiveSmallIntegerField(_("id"), primary_key=True, default=ONLY, editable=False)
+    id = models.PositiveSmallIntegerField(_("ID"), primary_key=True, default=ONLY, editable=False)
     digest = models.CharField(_("digest"), max_length=64)
     expires_at = models.DateTimeField(_("expires"))
-    used_at = models.DateTimeField(_("used"), null=True, blank=True)
+    used_at = models.DateTimeField(_("used at"), null=True, blank=True)
 
     class Meta:
-        verbose_name = _("link for the first administrator")
-        verbose_name_plural = _("links for the first administrator")
+        verbose_name = _("first administrator link")
+        verbose_name_plural = _("first administrator links")
 
     def __str__(self) -> str:
         return f"{self.expires_at:%Y-%m-%d %H:%M}"

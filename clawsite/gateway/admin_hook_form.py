@@ -27,28 +27,28 @@ else:
     HookModelForm = forms.ModelForm
 
 
-class HookForm(HookModelForm):
+class WebhookForm(HookModelForm):
     account = forms.CharField(
         label=gettext_lazy("Account"),
         required=False,
         widget=TextInput,
         help_text=gettext_lazy(
-            "User name: it writes in their sessions, once they have agreed. Empty: an account that belongs to webhooks alone"
+            "Username. Once they authorize it, the webhook writes to their chats. Leave blank for an account used only by webhooks."
         ),
     )
     make_token = forms.BooleanField(
-        label=gettext_lazy("Make a new token"),
+        label=gettext_lazy("Create a new token"),
         required=False,
         widget=Tick,
-        help_text=gettext_lazy("It is shown once, after saving. One that there was stops working at once"),
+        help_text=gettext_lazy("Shown once, after saving. The current token stops working immediately."),
     )
     secret = forms.CharField(
-        label=gettext_lazy("Secret of the signature"),
+        label=gettext_lazy("Signing secret"),
         required=False,
         strip=False,
         max_length=500,
         widget=PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy("The same as at the sender. It is never shown again; empty leaves the one there is"),
+        help_text=gettext_lazy("Must match the sender’s. Never shown again; leave blank to keep the current one."),
     )
 
     # What the editor had before them: what somebody else has changed meanwhile is not overwritten unseen.
@@ -69,11 +69,11 @@ class HookForm(HookModelForm):
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
         if self.instance.pk and given.get("seen_version") != self.instance.seen:
-            raise ValidationError(rows.changed_meanwhile())
+            raise ValidationError(rows.conflict_message())
         name = given.get("account", "").strip()
-        owner = User.objects.filter(username=name).first() if name else rows.default_owner()
+        owner = User.objects.filter(username=name).first() if name else rows.find_default_owner()
         if owner is None:
-            self.add_error("account", _("there is no account of this name"))
+            self.add_error("account", _("There is no account with this name."))
             return given
         self.instance.owner = owner
         return given
@@ -83,13 +83,15 @@ class HookForm(HookModelForm):
         super()._post_clean()  # type: ignore[misc]  # Django's own, which the stubs leave out
         if self.errors:
             return
-        faults = rows.checked(self.instance, secret=self.cleaned_data["secret"], makes_token=self.cleaned_data["make_token"])
+        faults = rows.validate_webhook(
+            self.instance, secret=self.cleaned_data["secret"], makes_token=self.cleaned_data["make_token"]
+        )
         for field, words in faults.items():
             field = "account" if field == "owner" else field
             self.add_error(field if field in self.fields else None, words)
 
 
-class TryForm(forms.Form):
+class TestDeliveryForm(forms.Form):
     """A delivery as somebody imagines it."""
 
     body = forms.CharField(label=gettext_lazy("Body (JSON)"), widget=Textarea(attrs={"rows": 10, "spellcheck": "false"}))
@@ -97,7 +99,7 @@ class TryForm(forms.Form):
         label=gettext_lazy("Headers"),
         required=False,
         widget=Textarea(attrs={"rows": 3, "spellcheck": "false"}),
-        help_text=gettext_lazy("Name: value, one a line"),
+        help_text=gettext_lazy("Name: value, one per line"),
     )
 
     def clean_body(self) -> bytes:
@@ -105,7 +107,7 @@ class TryForm(forms.Form):
         try:
             orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            raise ValidationError(_("This is not JSON: %s") % error) from None
+            raise ValidationError(_("Invalid JSON: %s") % error) from None
         return body
 
     def clean_headers(self) -> dict[str, str]:
@@ -113,17 +115,20 @@ class TryForm(forms.Form):
         return {name.strip().lower(): value.strip() for name, _colon, value in pairs}
 
 
-def example_for(hook: Hook) -> dict[str, str]:
+def sample_delivery(hook: Hook) -> dict[str, str]:
     """What the page to try a webhook is filled with: the sample of the preset that it looks like."""
     if hook.slug in ("wake", "agent"):
         sample: dict[str, Any] = (
             {"text": "The door opened."} if hook.slug == "wake" else {"message": "The door opened.", "name": "Door"}
         )
-        return {"body": _shown(sample), "headers": ""}
+        return {"body": _format_sample(sample), "headers": ""}
     same = [each for each in PRESETS.values() if each.fields["message_template"] == hook.message_template]
     preset = same[0] if same else PRESETS["json"]
-    return {"body": _shown(preset.sample), "headers": "\n".join(f"{name}: {value}" for name, value in preset.headers.items())}
+    return {
+        "body": _format_sample(preset.sample),
+        "headers": "\n".join(f"{name}: {value}" for name, value in preset.headers.items()),
+    }
 
 
-def _shown(sample: dict[str, Any]) -> str:
+def _format_sample(sample: dict[str, Any]) -> str:
     return orjson.dumps(sample, option=orjson.OPT_INDENT_2).decode()

@@ -7,14 +7,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clawsite.gateway.models import HookDelivery
-from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin
+from clawsite.infra.admin.base import PageLink, ReadOnlyAdmin, RelatedRows
 from clawsite.infra.admin.display import link_column
 
 
 @admin.register(HookDelivery)
-class HookDeliveryAdmin(ReadOnlyAdmin):
+class WebhookDeliveryAdmin(ReadOnlyAdmin):
     when_empty = gettext_lazy(
-        "What is sent to a webhook is listed here, also what was refused and why. The page of a webhook can send a sample."
+        "Webhook deliveries are listed here, including rejected ones and why they were rejected. You can send a sample from a "
+        "webhook’s page."
     )
     list_display = [
         "received_at",
@@ -33,10 +34,10 @@ class HookDeliveryAdmin(ReadOnlyAdmin):
     ordering = ["-received_at"]
     fieldsets = [
         (None, {"fields": [("received_at", "hook", "address"), ("outcome", "status_code", "error"), "run"]}),
-        (gettext_lazy("What came"), {"fields": [("size", "delivery_id"), "body_digest", "signature_digest", "body"]}),
-        (gettext_lazy("Its result"), {"fields": [("name", "wake_mode", "report_due")]}),
+        (gettext_lazy("Payload"), {"fields": [("size", "delivery_id"), "body_digest", "signature_digest", "body"]}),
+        (gettext_lazy("Result"), {"fields": [("name", "wake_mode", "report_due")]}),
     ]
 
-    def around(self, row: HookDelivery) -> Iterable[Around | Page]:
+    def around(self, row: HookDelivery) -> Iterable[RelatedRows | PageLink]:
         if row.run_id:
-            yield Page(_("The run"), "run", row.run_id)
+            yield PageLink(_("Run"), "run", row.run_id)

@@ -16,41 +16,45 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from clawsite.accounts.models import User
-from clawsite.gateway.admin_hook_form import HookForm, TryForm, example_for
+from clawsite.gateway.admin_hook_form import TestDeliveryForm, WebhookForm, sample_delivery
 from clawsite.gateway.hooks import deliver, rows
-from clawsite.gateway.hooks.log import Came
+from clawsite.gateway.hooks.log import IncomingDelivery
 from clawsite.gateway.hooks.presets import PRESETS
-from clawsite.gateway.hooks.wishes import RunWish
+from clawsite.gateway.hooks.wishes import WebhookRunRequest
 from clawsite.gateway.models import Hook, HookDelivery
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.base import Around, ClawAdmin, Page
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.base import ClawAdmin, PageLink, RelatedRows
 from clawsite.infra.admin.display import link_column
 from clawsite.infra.audit import actor as acting
 from clawsite.infra.audit import log as audit_log
 from clawsite.infra.errors import ClawError, Conflict
 
-EXAMPLE = """curl -X POST {address} -H 'Authorization: Bearer {secret}' -H 'Content-Type: application/json' -d '{body}'"""
-BY_HAND = "admin"  # the address of a delivery that somebody tried here
+CURL_EXAMPLE = """curl -X POST {address} -H 'Authorization: Bearer {secret}' -H 'Content-Type: application/json' -d '{body}'"""
+TEST_ADDRESS = "admin"  # the address of a delivery that somebody tried here
 
 
 def _editor(request: HttpRequest) -> User:
     return cast(User, request.user)  # the admin admits nobody who is not signed in
 
 
-def _switching_on(request: HttpRequest, hook: Hook) -> Outlook:
-    return Outlook(_("is on already"), acts=False) if hook.enabled else Outlook(_("answers whoever can prove themselves"))
+def _preview_enable(request: HttpRequest, hook: Hook) -> ActionPreview:
+    return (
+        ActionPreview(_("Already enabled"), acts=False)
+        if hook.enabled
+        else ActionPreview(_("Will accept authenticated deliveries"))
+    )
 
 
-def _switching_off(request: HttpRequest, hook: Hook) -> Outlook:
-    return Outlook(_("answers nobody any more")) if hook.enabled else Outlook(_("is off already"), acts=False)
+def _preview_disable(request: HttpRequest, hook: Hook) -> ActionPreview:
+    return ActionPreview(_("Will reject all deliveries")) if hook.enabled else ActionPreview(_("Already disabled"), acts=False)
 
 
 @admin.register(Hook)
-class HookAdmin(ClawAdmin):
+class WebhookAdmin(ClawAdmin):
     when_empty = gettext_lazy(
-        "A webhook lets another program hand something to an agent. Add one, switch it on, and send to its address with its token."
+        "A webhook lets another program send something to an agent. Add one, enable it, and send to its address with its token."
     )
-    form = HookForm
+    form = WebhookForm
     audited_as = ""  # by rows
     list_display = [
         "slug",
@@ -71,14 +75,14 @@ class HookAdmin(ClawAdmin):
     fieldsets = [
         (None, {"fields": [("slug", "name"), "enabled", ("action", "agent"), "account", "agreed_at", "seen_version"]}),
         (
-            gettext_lazy("Who may send"),
+            gettext_lazy("Authentication"),
             {
                 "fields": ["make_token", "token_made_at", ("signature", "signature_header"), "secret", "delivery_header"],
-                "description": gettext_lazy("A token, a signature, or both; where there are both, both are needed."),
+                "description": gettext_lazy("A token, a signature, or both. If both are set, both are required."),
             },
         ),
         (
-            gettext_lazy("What the agent is told"),
+            gettext_lazy("Prompt"),
             {
                 "fields": [
                     "instructions",
@@ -88,33 +92,34 @@ class HookAdmin(ClawAdmin):
                     "allow_request_session_key",
                 ],
                 "description": gettext_lazy(
-                    "Places: {{payload.issue.title}}, {{payload.items[0].name}}, {{headers.x-github-event}}, {{query.q}}, "
-                    "{{path}}, {{now}}. What is not there gives nothing. The general webhooks “wake” and “agent” need no template."
+                    "Placeholders: {{payload.issue.title}}, {{payload.items[0].name}}, {{headers.x-github-event}}, {{query.q}}, "
+                    "{{path}}, {{now}}. Missing values are left empty. The general webhooks “wake” and “agent” don’t need a "
+                    "template."
                 ),
             },
         ),
-        (gettext_lazy("How it runs"), {"fields": ["model", "thinking", "timeout_seconds"]}),
-        (gettext_lazy("Afterwards"), {"fields": [("deliver", "wake_mode"), "keep_bodies"]}),
+        (gettext_lazy("Run settings"), {"fields": ["model", "thinking", "timeout_seconds"]}),
+        (gettext_lazy("Result and log"), {"fields": [("deliver", "wake_mode"), "keep_bodies"]}),
     ]
     readonly_fields = ["token_made_at", "agreed_at"]
 
-    @admin.display(description=gettext_lazy("agreed"))
+    @admin.display(description=gettext_lazy("authorized"))
     def yes(self, hook: Hook) -> Any:
         """The person whose account it is."""
         if hook.owner.is_service:
-            return "nobody", _("needs none")
-        return ("given", _("yes")) if hook.agreed_at else ("waiting", _("waits for %s") % hook.owner)
+            return "nobody", _("not needed")
+        return ("given", _("yes")) if hook.agreed_at else ("waiting", _("waiting for %s") % hook.owner)
 
     yes.label = {"nobody": "info", "given": "success", "waiting": "danger"}  # type: ignore[attr-defined]  # unfold's
 
-    @admin.display(description=gettext_lazy("proof"))
+    @admin.display(description=gettext_lazy("authentication"))
     def proof(self, hook: Hook) -> str:
         kinds = [_("token")] if hook.token_digest else []
         return ", ".join([*kinds, _("signature")] if hook.signature else kinds) or "–"
 
-    def around(self, row: Hook) -> Iterable[Around | Page]:
-        yield Page(_("Try it"), "admin:gateway_hook_try", row.pk)
-        yield Around(_("Deliveries"), HookDelivery, {"hook": row.pk})
+    def around(self, row: Hook) -> Iterable[RelatedRows | PageLink]:
+        yield PageLink(_("Try it"), "admin:gateway_hook_try", row.pk)
+        yield RelatedRows(_("Deliveries"), HookDelivery, {"hook": row.pk})
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         return lookup == "preset" or super().lookup_allowed(lookup, value, request)
@@ -130,7 +135,7 @@ class HookAdmin(ClawAdmin):
             return [first, *others]
         links = ((f"?preset={name}", preset.title) for name, preset in PRESETS.items())
         offered = format_html_join(" · ", '<a class="text-link" href="{}">{}</a>', links)
-        described = {**first[1], "description": format_html("{} {}", _("Begin with:"), offered)}
+        described = {**first[1], "description": format_html("{} {}", _("Start from:"), offered)}
         return [(first[0], described), *others]
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -141,7 +146,7 @@ class HookAdmin(ClawAdmin):
 
     def save_model(self, request: HttpRequest, obj: Hook, form: Any, change: bool) -> None:
         given = form.cleaned_data
-        request.issued_secret = rows.save_hook(  # type: ignore[attr-defined]  # for the one answer that shows it
+        request.issued_secret = rows.save_webhook(  # type: ignore[attr-defined]  # for the one answer that shows it
             obj,
             by=_editor(request),
             seen=given["seen_version"],
@@ -149,56 +154,58 @@ class HookAdmin(ClawAdmin):
             makes_token=given["make_token"],
         )
         if not obj.is_agreed:
-            told = _("Nobody is answered there until %s agrees: on their account page, under “Webhooks”.") % obj.owner
+            told = _("Deliveries are rejected until %s authorizes the webhook on their account page, under “Webhooks”.") % obj.owner
             self.message_user(request, told, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Hook) -> None:
-        rows.delete_hook(obj, by=_editor(request))
+        rows.delete_webhook(obj, by=_editor(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
         for hook in queryset:
-            rows.delete_hook(hook, by=_editor(request))
+            rows.delete_webhook(hook, by=_editor(request))
 
     def response_add(self, request: HttpRequest, obj: Hook, post_url_continue: str | None = None) -> HttpResponse:
-        return self._token_shown(request, obj) or super().response_add(request, obj, post_url_continue)
+        return self._render_token(request, obj) or super().response_add(request, obj, post_url_continue)
 
     def response_change(self, request: HttpRequest, obj: Hook) -> HttpResponse:
-        return self._token_shown(request, obj) or super().response_change(request, obj)
+        return self._render_token(request, obj) or super().response_change(request, obj)
 
-    def _token_shown(self, request: HttpRequest, hook: Hook) -> HttpResponse | None:
+    def _render_token(self, request: HttpRequest, hook: Hook) -> HttpResponse | None:
         """In this answer and not as a message, which would travel in a cookie first."""
         secret = getattr(request, "issued_secret", "")
         if not secret:
             return None
-        context = {**self.admin_site.each_context(request), "title": _("Token of the webhook"), "hook": hook, "secret": secret}
-        body = orjson.dumps(orjson.loads(example_for(hook)["body"])).decode()
-        context["example"] = EXAMPLE.format(address=request.build_absolute_uri(str(hook)), secret=secret, body=body)
+        context = {**self.admin_site.each_context(request), "title": _("Webhook token"), "hook": hook, "secret": secret}
+        body = orjson.dumps(orjson.loads(sample_delivery(hook)["body"])).decode()
+        context["example"] = CURL_EXAMPLE.format(address=request.build_absolute_uri(str(hook)), secret=secret, body=body)
         return TemplateResponse(request, "admin/gateway/hook_token.html", context, headers={"Cache-Control": "no-store"})
 
-    @confirmed(
-        label=gettext_lazy("Switch on"),
-        warning=gettext_lazy("From now on deliveries start runs."),
+    @with_confirmation(
+        label=gettext_lazy("Enable"),
+        warning=gettext_lazy("Deliveries will start runs."),
         permission="change",
-        outlook=_switching_on,
+        outlook=_preview_enable,
     )
     @transaction.atomic
     def switch_on(self, request: HttpRequest, chosen: list[Hook]) -> str:
-        return self._switch(request, chosen, enabled=True)
+        return self._set_enabled(request, chosen, enabled=True)
 
-    @confirmed(
-        label=gettext_lazy("Switch off"),
-        warning=gettext_lazy("Senders are refused, as if there were no such webhook. Runs that were started go on."),
+    @with_confirmation(
+        label=gettext_lazy("Disable"),
+        warning=gettext_lazy(
+            "Deliveries will be rejected as if the webhook didn’t exist. Runs that have already started continue."
+        ),
         permission="change",
-        outlook=_switching_off,
+        outlook=_preview_disable,
     )
     @transaction.atomic
     def switch_off(self, request: HttpRequest, chosen: list[Hook]) -> str:
-        return self._switch(request, chosen, enabled=False)
+        return self._set_enabled(request, chosen, enabled=False)
 
-    def _switch(self, request: HttpRequest, chosen: list[Hook], *, enabled: bool) -> str:
+    def _set_enabled(self, request: HttpRequest, chosen: list[Hook], *, enabled: bool) -> str:
         for hook in chosen:
-            rows.switch(hook, by=_editor(request), enabled=enabled)
-        return ngettext("%d webhook was switched.", "%d webhooks were switched.", len(chosen)) % len(chosen)
+            rows.set_enabled(hook, by=_editor(request), enabled=enabled)
+        return ngettext("%d webhook was changed.", "%d webhooks were changed.", len(chosen)) % len(chosen)
 
     def get_urls(self) -> list[URLPattern]:
         trying = path("<int:pk>/try/", self.admin_site.admin_view(self.try_view), name="gateway_hook_try")
@@ -211,7 +218,7 @@ class HookAdmin(ClawAdmin):
         hook = Hook.objects.select_related("owner").filter(pk=pk).first()
         if hook is None:
             return redirect(reverse("admin:gateway_hook_changelist"))
-        form = TryForm(request.POST) if request.method == "POST" else TryForm(initial=example_for(hook))
+        form = TestDeliveryForm(request.POST) if request.method == "POST" else TestDeliveryForm(initial=sample_delivery(hook))
         context = {
             **self.admin_site.each_context(request),
             "title": _("Try %s") % hook,
@@ -221,21 +228,21 @@ class HookAdmin(ClawAdmin):
             "opts": self.opts,
         }
         if request.method == "POST" and form.is_valid():
-            came = Came(hook.slug, BY_HAND, form.cleaned_data["body"], form.cleaned_data["headers"])
+            came = IncomingDelivery(hook.slug, TEST_ADDRESS, form.cleaned_data["body"], form.cleaned_data["headers"])
             try:
-                wish = deliver.wish_for(hook, came)
-                context |= {"told": wish.prompt if isinstance(wish, RunWish) else wish.text, "wish": wish}
+                wish = deliver.build_request(hook, came)
+                context |= {"told": wish.prompt if isinstance(wish, WebhookRunRequest) else wish.text, "wish": wish}
                 if "deliver" in request.POST and context["may_deliver"]:
-                    return self._delivered(request, hook, came, wish)
+                    return self._deliver_test(request, hook, came, wish)
             except ClawError as refused:
                 context["refused"] = refused.message
         return TemplateResponse(request, "admin/gateway/hook_try.html", context)
 
     @transaction.atomic
-    def _delivered(self, request: HttpRequest, hook: Hook, came: Came, wish: Any) -> HttpResponse:
-        taken = deliver.take(hook, came, None, wish)
+    def _deliver_test(self, request: HttpRequest, hook: Hook, came: IncomingDelivery, wish: Any) -> HttpResponse:
+        taken = deliver.accept_delivery(hook, came, None, wish)
         audit_log.record(
-            "admin.acted", actor=acting.account(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
+            "admin.acted", actor=acting.actor_for_user(request.user), subject=("hook", hook.pk), change="tried", run=taken.run or ""
         )
-        self.message_user(request, _("It was delivered; the log shows it first."), messages.SUCCESS)
+        self.message_user(request, _("Delivered. It is at the top of the log."), messages.SUCCESS)
         return redirect(reverse("admin:gateway_hookdelivery_changelist"))

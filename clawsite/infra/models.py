@@ -43,7 +43,7 @@ class AuditEntry(AppendOnlyModel):
     """Something that was decided, done or changed. `digest` is over all of it but the id, which the seal binds."""
 
     class ActorKind(models.TextChoices):
-        PERSON = "person", _("person")
+        PERSON = "person", _("user")
         AGENT = "agent", _("agent")
         SERVICE = "service", _("service")
         SYSTEM = "system", _("system")
@@ -51,19 +51,19 @@ class AuditEntry(AppendOnlyModel):
     id = models.BigAutoField(_("number"), primary_key=True)
     at = models.DateTimeField(_("time"), db_index=True)
     action = models.CharField(_("action"), max_length=40)  # of audit_actions; no choices, or every new one were a migration
-    actor_kind = models.CharField(_("kind of actor"), max_length=8, choices=ActorKind.choices)
-    actor_id = models.CharField(_("actor’s id"), max_length=64)
+    actor_kind = models.CharField(_("actor type"), max_length=8, choices=ActorKind.choices)
+    actor_id = models.CharField(_("actor ID"), max_length=64)
     actor_name = models.CharField(_("actor"), max_length=150)
-    subject_kind = models.CharField(_("about what"), max_length=40)
-    subject_id = models.CharField(_("about which"), max_length=128)
+    subject_kind = models.CharField(_("target type"), max_length=40)
+    subject_id = models.CharField(_("target ID"), max_length=128)
     session = models.CharField(_("session"), max_length=64)
     run = models.CharField(_("run"), max_length=64)
     details = models.JSONField(_("details"), default=dict)
     digest = models.CharField(_("digest"), max_length=64)
 
     class Meta:
-        verbose_name = _("audit entry")
-        verbose_name_plural = _("audit entries")
+        verbose_name = _("audit log entry")
+        verbose_name_plural = _("audit log entries")
         default_permissions = ("view",)  # nobody can be given what nobody may do
         indexes = [
             models.Index(fields=["action", "at"], name="audit_by_action"),
@@ -83,11 +83,11 @@ class AuditSeal(AppendOnlyModel):
     digest = models.CharField(_("digest"), max_length=64)
     previous = models.CharField(_("previous hash"), max_length=64)
     hash = models.CharField(_("hash"), max_length=64)
-    sealed_at = models.DateTimeField(_("sealed"))
+    sealed_at = models.DateTimeField(_("chained"))
 
     class Meta:
-        verbose_name = _("audit seal")
-        verbose_name_plural = _("audit seals")
+        verbose_name = _("audit chain hash")
+        verbose_name_plural = _("audit chain hashes")
         default_permissions = ()
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class AuditHead(models.Model):
 
     class Meta:
         default_permissions = ()
-        verbose_name = verbose_name_plural = _("audit head")
+        verbose_name = verbose_name_plural = _("audit chain head")
 
     def __str__(self) -> str:
         return f"{self.position} · {self.hash[:12]}"

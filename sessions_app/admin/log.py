@@ -12,17 +12,17 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext_lazy as _
 
 from clawsite.infra import clock
-from clawsite.infra.admin.base import Around, ClawAdmin, Page, ReadOnlyAdmin
-from clawsite.infra.admin.display import EMPTY, moment
+from clawsite.infra.admin.base import ClawAdmin, PageLink, ReadOnlyAdmin, RelatedRows
+from clawsite.infra.admin.display import EMPTY, format_db_time
 from sessions_app.admin.display import OUTBOX_STATUS, OWNER, RUN, SESSION
 from sessions_app.models import Attachment, Event, Freeze, Lane, Outbox, Run, ToolCall, TranscriptEntry, Worker
 
-LONGEST_EXCERPT = 120
+MAX_EXCERPT_LENGTH = 120
 
 
 def _excerpt(text: str) -> str:
     line = " ".join(text.split())
-    return f"{line[:LONGEST_EXCERPT]}…" if len(line) > LONGEST_EXCERPT else line or EMPTY
+    return f"{line[:MAX_EXCERPT_LENGTH]}…" if len(line) > MAX_EXCERPT_LENGTH else line or EMPTY
 
 
 @admin.register(TranscriptEntry)
@@ -30,25 +30,25 @@ class TranscriptEntryAdmin(ReadOnlyAdmin):
     list_display = ["id", SESSION, "position", "kind", "role", "said", RUN, "created_at"]
     list_filter = ["kind", "role"]
     search_fields = ["session__key", "message_id", "run__run_id"]
-    search_help_text = _("Session key, message id or run id")
+    search_help_text = _("Session key, message ID or run ID")
     list_select_related = ["session", "run"]
     date_hierarchy = "created_at"
     ordering = ["-id"]
     fieldsets = [
         (None, {"fields": [("session", "run"), ("kind", "role"), "text"]}),
-        (_("As it is sent"), {"fields": ["content", "meta"]}),
-        (_("Place"), {"fields": [("position", "generation", "step"), ("message_id", "created_at"), "keep_through"]}),
+        (_("Raw content"), {"fields": ["content", "meta"]}),
+        (_("Position"), {"fields": [("position", "generation", "step"), ("message_id", "created_at"), "keep_through"]}),
     ]
 
-    @admin.display(description=_("words"))
+    @admin.display(description=_("text"))
     def said(self, entry: TranscriptEntry) -> str:
         return _excerpt(entry.text)
 
-    def around(self, row: TranscriptEntry) -> Iterable[Around]:
-        yield Around(_("Whole transcript"), TranscriptEntry, {"session": str(row.session_id)})
+    def around(self, row: TranscriptEntry) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Full transcript"), TranscriptEntry, {"session": str(row.session_id)})
         if row.run_id:
-            yield Around(_("Tool calls of its run"), ToolCall, {"run": row.run_id})
-            yield Around(_("Events of its run"), Event, {"run": row.run_id})
+            yield RelatedRows(_("Tool calls in this run"), ToolCall, {"run": row.run_id})
+            yield RelatedRows(_("Run events"), Event, {"run": row.run_id})
 
 
 class SinceFilter(admin.SimpleListFilter):
@@ -72,12 +72,12 @@ class EventAdmin(ReadOnlyAdmin):
     list_display = ["id", SESSION, "cursor", RUN, "seq", "stream", "phase", "when"]
     list_filter = ["stream", SinceFilter]
     search_fields = ["session__key", "run__run_id"]
-    search_help_text = _("Session key or run id")
+    search_help_text = _("Session key or run ID")
     list_select_related = ["session", "run"]
     ordering = ["-id"]
     fieldsets = [
         (None, {"fields": [("session", "cursor"), ("run", "seq"), ("stream", "when")]}),
-        (_("What clients were told"), {"fields": ["data"]}),
+        (_("Event data"), {"fields": ["data"]}),
     ]
 
     @admin.display(description=_("phase"))
@@ -87,13 +87,13 @@ class EventAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("time"), ordering="ts")
     def when(self, event: Event) -> str:
-        return moment(event.ts / 1000)
+        return format_db_time(event.ts / 1000)
 
-    def around(self, row: Event) -> Iterable[Around]:
-        yield Around(_("Events of the session"), Event, {"session": str(row.session_id)})
+    def around(self, row: Event) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Session events"), Event, {"session": str(row.session_id)})
         if row.run_id:
-            yield Around(_("Events of the run"), Event, {"run": row.run_id})
-            yield Around(_("Tool calls of the run"), ToolCall, {"run": row.run_id})
+            yield RelatedRows(_("Run events"), Event, {"run": row.run_id})
+            yield RelatedRows(_("Tool calls in this run"), ToolCall, {"run": row.run_id})
 
 
 @admin.register(Attachment)
@@ -103,13 +103,13 @@ class AttachmentAdmin(ReadOnlyAdmin):
     list_display = ["name", OWNER, SESSION, "mime_type", "bytes", "created_at"]
     list_filter = ["is_image", "mime_type", ("session", admin.EmptyFieldListFilter)]
     search_fields = ["id", "name", "owner__username", "session__key", "sha256"]
-    search_help_text = _("Name, owner, session key, id or SHA-256")
+    search_help_text = _("Name, owner, session key, ID or SHA-256")
     list_select_related = ["owner", "session"]
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
     fieldsets = [
         (None, {"fields": ["name", ("owner", "session"), ("mime_type", "is_image", "bytes"), ("created_at", "saved_as")]}),
-        (_("What it is"), {"fields": ["id", "sha256"]}),
+        (_("About"), {"fields": ["id", "sha256"]}),
     ]
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -119,10 +119,10 @@ class AttachmentAdmin(ReadOnlyAdmin):
     def bytes(self, attachment: Attachment) -> str:
         return filesizeformat(attachment.size)
 
-    def around(self, row: Attachment) -> Iterable[Around | Page]:
-        yield Page(_("The file"), "attachment", row.pk)
+    def around(self, row: Attachment) -> Iterable[RelatedRows | PageLink]:
+        yield PageLink(_("File"), "attachment", row.pk)
         if row.session_id:
-            yield Around(_("Transcript"), TranscriptEntry, {"session": str(row.session_id)})
+            yield RelatedRows(_("Transcript"), TranscriptEntry, {"session": str(row.session_id)})
 
 
 @admin.register(Outbox)
@@ -135,12 +135,12 @@ class OutboxAdmin(ReadOnlyAdmin):
     ordering = ["-id"]
     fieldsets = [
         (None, {"fields": [("session", "run"), ("call_id", "part"), ("channel", "status", "attempts"), "error", "payload"]}),
-        (_("When"), {"fields": [("created_at", "delivered_at", "lease_ends"), "lease_token"]}),
+        (_("Time"), {"fields": [("created_at", "delivered_at", "lease_ends"), "lease_token"]}),
     ]
 
     @admin.display(description=_("lease until"))
     def lease_ends(self, row: Outbox) -> str:
-        return moment(row.lease_until)
+        return format_db_time(row.lease_until)
 
 
 @admin.register(Worker)
@@ -152,16 +152,16 @@ class WorkerAdmin(ReadOnlyAdmin):
     ordering = ["-started_at"]
     fieldsets = [
         (None, {"fields": ["id", ("host", "pid", "version"), ("started_at", "seen_at", "draining")]}),
-        (_("Which process it is"), {"fields": [("boot_id", "process_started")]}),
+        (_("Process"), {"fields": [("boot_id", "process_started")]}),
     ]
 
     @admin.display(description=_("last heartbeat"), ordering="heartbeat_at")
     def seen_at(self, worker: Worker) -> str:
-        return moment(worker.heartbeat_at)
+        return format_db_time(worker.heartbeat_at)
 
-    def around(self, row: Worker) -> Iterable[Around]:
-        yield Around(_("Running now"), Run, {"worker": row.pk, "status": Run.Status.RUNNING.value})
-        yield Around(_("All its runs"), Run, {"worker": row.pk})
+    def around(self, row: Worker) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Running now"), Run, {"worker": row.pk, "status": Run.Status.RUNNING.value})
+        yield RelatedRows(_("All runs"), Run, {"worker": row.pk})
 
 
 @admin.register(Freeze)
@@ -171,7 +171,7 @@ class FreezeAdmin(ReadOnlyAdmin):
     list_display = ["scope", "subject", "by_name", "reason", "at", "lifted_by_name", "lifted_reason", "lifted_at"]
     list_filter = ["scope"]
     search_fields = ["subject", "by_name", "reason", "lifted_reason"]
-    search_help_text = _("Agent, run, person or reason")
+    search_help_text = _("Agent, run, user or reason")
     date_hierarchy = "at"
     ordering = ["-id"]
 
@@ -186,7 +186,7 @@ class LaneAdmin(ClawAdmin):
     search_fields = ["name"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Lane]:
-        counted = {name: _count(status) for name, status in (("running_now", "running"), ("queued_now", "accepted"))}
+        counted = {name: _count_runs(status) for name, status in (("running_now", "running"), ("queued_now", "accepted"))}
         lanes: QuerySet[Lane] = super().get_queryset(request)
         return lanes.annotate(**counted)
 
@@ -194,13 +194,13 @@ class LaneAdmin(ClawAdmin):
     def running(self, lane: Any) -> int:
         return int(lane.running_now)
 
-    @admin.display(description=_("waiting to start"))
+    @admin.display(description=_("queued"))
     def queued(self, lane: Any) -> int:
         return int(lane.queued_now)
 
-    def around(self, row: Lane) -> Iterable[Around]:
-        yield Around(_("Running now"), Run, {"lane": row.pk, "status": Run.Status.RUNNING.value})
-        yield Around(_("Waiting to start"), Run, {"lane": row.pk, "status": Run.Status.ACCEPTED.value})
+    def around(self, row: Lane) -> Iterable[RelatedRows]:
+        yield RelatedRows(_("Running now"), Run, {"lane": row.pk, "status": Run.Status.RUNNING.value})
+        yield RelatedRows(_("Queued"), Run, {"lane": row.pk, "status": Run.Status.ACCEPTED.value})
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -209,7 +209,7 @@ class LaneAdmin(ClawAdmin):
         return False
 
 
-def _count(status: str) -> Any:
+def _count_runs(status: str) -> Any:
     """How many runs of the outer lane have that status; there is an index for each of the two that are asked for."""
     found = Run.objects.filter(lane=OuterRef("pk"), status=status).order_by().values("lane").annotate(n=Count("pk")).values("n")
     return Coalesce(Subquery(found, output_field=IntegerField()), 0)

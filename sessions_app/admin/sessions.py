@@ -13,11 +13,11 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext, pgettext_lazy
 
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin, ReadOnlyInline
-from clawsite.infra.admin.display import EMPTY, change_link, link_to, moment, page_link, seconds_between, usd
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.base import PageLink, ReadOnlyAdmin, ReadOnlyInline, RelatedRows
+from clawsite.infra.admin.display import EMPTY, change_link, format_db_time, format_seconds_between, format_usd, link_to, page_link
 from clawsite.infra.models import AuditEntry
-from sessions_app.admin.display import CALL_STATUS, OWNER, RUN, RUN_STATUS, SESSION, decision
+from sessions_app.admin.display import CALL_STATUS, OWNER, RUN, RUN_STATUS, SESSION, format_decision
 from sessions_app.keys import parse_key
 from sessions_app.models import Attachment, Event, Outbox, Run, Session, SessionMember, ToolCall, TranscriptEntry
 from sessions_app.runs import lifecycle  # admin_log registers the other tables
@@ -38,18 +38,18 @@ class MemberInline(ReadOnlyInline):
     verbose_name_plural = _("members")
 
 
-def _deletion_outlook(request: HttpRequest, session: Session) -> Outlook:
+def _preview_deletion(request: HttpRequest, session: Session) -> ActionPreview:
     if session.deleted_at:
-        return Outlook(_("is deleted already"), acts=False)
+        return ActionPreview(_("Already deleted"), acts=False)
     if parse_key(session.key).kind == "main":
-        return Outlook(_("is a main conversation, which can only be reset by its owner"), acts=False)
-    return Outlook(_("disappears from %(owner)s’s list; what still runs in it is stopped") % {"owner": session.owner})
+        return ActionPreview(_("Main session; only its owner can reset it"), acts=False)
+    return ActionPreview(_("Will be removed from %(owner)s’s list and its runs stopped") % {"owner": session.owner})
 
 
-def _archive_outlook(request: HttpRequest, session: Session) -> Outlook:
+def _preview_archiving(request: HttpRequest, session: Session) -> ActionPreview:
     if session.deleted_at:
-        return Outlook(_("is deleted"), acts=False)
-    return Outlook(_("moves to %(owner)s’s archive, where it can be taken out again") % {"owner": session.owner})
+        return ActionPreview(_("Deleted"), acts=False)
+    return ActionPreview(_("Will move to %(owner)s’s archive and can be unarchived") % {"owner": session.owner})
 
 
 @admin.register(Session)
@@ -59,7 +59,7 @@ class SessionAdmin(ReadOnlyAdmin):
     list_filter = ["agent", "channel", ("deleted_at", admin.EmptyFieldListFilter), ("owner", OneOfMany)]
     list_filter_submit = True
     search_fields = ["key", "owner__username", "id"]
-    search_help_text = _("Key, owner or id")
+    search_help_text = _("Session key, owner or ID")
     list_select_related = ["owner"]
     date_hierarchy = "updated_at"
     ordering = ["-updated_at"]
@@ -68,9 +68,9 @@ class SessionAdmin(ReadOnlyAdmin):
     fieldsets = [
         (None, {"fields": [("owner", "agent_link"), "key", "id", "title", "label", ("channel", "origin")]}),
         (_("Model"), {"fields": [("model", "thinking_level", "verbose_level"), "settings"]}),
-        (_("Used so far"), {"fields": [("tokens", "cost"), ("entry_count", "cursor")]}),
-        (_("Where it comes from"), {"fields": ["parent", "spawn_depth", "forked_from", "generation", "generation_id"]}),
-        (_("When"), {"fields": [("created_at", "updated_at", "deleted_at")]}),
+        (_("Usage"), {"fields": [("tokens", "cost"), ("entry_count", "cursor")]}),
+        (_("Origin"), {"fields": ["parent", "spawn_depth", "forked_from", "generation", "generation_id"]}),
+        (_("Time"), {"fields": [("created_at", "updated_at", "deleted_at")]}),
     ]
 
     @admin.display(description=_("state"), ordering="deleted_at")
@@ -83,33 +83,33 @@ class SessionAdmin(ReadOnlyAdmin):
     def agent_link(self, session: Session) -> str:
         return link_to("agents", "agent", session.agent, session.agent)
 
-    @admin.display(description=_("tokens in / out"), ordering="input_tokens")
+    @admin.display(description=_("input / output tokens"), ordering="input_tokens")
     def tokens(self, session: Session) -> str:
         return f"{session.input_tokens:,} / {session.output_tokens:,}"
 
     @admin.display(description=_("cost"), ordering="cost_microusd")
     def cost(self, session: Session) -> str:
-        return usd(session.cost_microusd)
+        return format_usd(session.cost_microusd)
 
-    def around(self, row: Session) -> Iterable[Around]:
+    def around(self, row: Session) -> Iterable[RelatedRows]:
         own = {"session": str(row.pk)}
-        yield Around(_("Runs"), Run, own)
-        yield Around(_("Tool calls"), ToolCall, own)
-        yield Around(_("Transcript"), TranscriptEntry, own)
-        yield Around(_("Events"), Event, own)
-        yield Around(_("Attachments"), Attachment, own)
-        yield Around(_("Outbox"), Outbox, own)
-        yield Around(_("Subagents"), Session, {"parent": str(row.pk)})
-        yield Around(_("Audit log"), AuditEntry, own)
+        yield RelatedRows(_("Runs"), Run, own)
+        yield RelatedRows(_("Tool calls"), ToolCall, own)
+        yield RelatedRows(_("Transcript"), TranscriptEntry, own)
+        yield RelatedRows(_("Events"), Event, own)
+        yield RelatedRows(_("Attachments"), Attachment, own)
+        yield RelatedRows(_("Outbox"), Outbox, own)
+        yield RelatedRows(_("Subagents"), Session, {"parent": str(row.pk)})
+        yield RelatedRows(_("Audit log"), AuditEntry, own)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("accounts.administer_gateway")
 
-    @confirmed(
+    @with_confirmation(
         label=_("Archive sessions"),
-        warning=_("These conversations leave their owners’ lists for the archive. Nothing is stopped."),
+        warning=_("These sessions will move to their owners’ archives. No runs are stopped."),
         permission="operate",
-        outlook=_archive_outlook,
+        outlook=_preview_archiving,
     )
     def archive_sessions(self, request: HttpRequest, rows: list[Session]) -> str:
         for session in rows:
@@ -117,11 +117,11 @@ class SessionAdmin(ReadOnlyAdmin):
             self.log_change(request, session, [{"changed": {"fields": ["archived"]}}])
         return ngettext("%d session was archived.", "%d sessions were archived.", len(rows)) % len(rows)
 
-    @confirmed(
+    @with_confirmation(
         label=_("Delete sessions"),
-        warning=_("These conversations disappear from their owners’ lists. Their rows stay until they are purged."),
+        warning=_("These sessions will be removed from their owners’ lists. Their data is kept until it is purged."),
         permission="operate",
-        outlook=_deletion_outlook,
+        outlook=_preview_deletion,
     )
     def delete_sessions(self, request: HttpRequest, rows: list[Session]) -> str:
         for session in rows:
@@ -131,14 +131,16 @@ class SessionAdmin(ReadOnlyAdmin):
         return ngettext("%d session was deleted.", "%d sessions were deleted.", len(rows)) % len(rows)
 
 
-def _stop_outlook(request: HttpRequest, run: Run) -> Outlook:
+def _preview_stop(request: HttpRequest, run: Run) -> ActionPreview:
     if run.status in Run.ENDED:
-        return Outlook(_("has ended: %(status)s") % {"status": run.get_status_display().lower()}, acts=False)
+        return ActionPreview(_("Already ended: %(status)s") % {"status": run.get_status_display().lower()}, acts=False)
     if run.abort_requested_at:
-        return Outlook(_("has been asked to stop and is about to"), acts=False)
+        return ActionPreview(_("Already stopping"), acts=False)
     if run.status == Run.Status.RUNNING:
-        return Outlook(_("is running: its worker is asked to stop, and confirms within seconds"))
-    return Outlook(_("is %(status)s: it ends now and never starts again") % {"status": run.get_status_display().lower()})
+        return ActionPreview(_("Running; its worker will stop it within seconds"))
+    return ActionPreview(
+        _("Currently %(status)s; will be stopped immediately and can’t be resumed") % {"status": run.get_status_display().lower()}
+    )
 
 
 @admin.register(Run)
@@ -148,7 +150,7 @@ class RunAdmin(ReadOnlyAdmin):
     list_filter = ["status", "lane", "reason", ("owner", OneOfMany)]
     list_filter_submit = True
     search_fields = ["run_id", "session__key", "owner__username", "worker"]
-    search_help_text = _("Run id, session key, owner or worker")
+    search_help_text = _("Run ID, session key, owner or worker")
     list_select_related = ["session", "owner"]
     date_hierarchy = "accepted_at"
     ordering = ["-id"]
@@ -156,63 +158,63 @@ class RunAdmin(ReadOnlyAdmin):
     fieldsets = [
         (None, {"fields": [("session", "owner"), ("run_id", "lane"), ("status", "reason"), "error", "prompt", "options"]}),
         (_("Tool calls"), {"fields": ["calls"]}),
-        (_("Used"), {"fields": [("model", "tokens", "cost"), ("steps", "seq")]}),
-        (_("When"), {"fields": [("accepted_at", "started_at", "ended_at"), ("duration", "running_seconds", "timeout_seconds")]}),
+        (_("Usage"), {"fields": [("model", "tokens", "cost"), ("steps", "seq")]}),
+        (_("Time"), {"fields": [("accepted_at", "started_at", "ended_at"), ("duration", "running_seconds", "timeout_seconds")]}),
         (
-            _("Who works on it"),
+            _("Worker"),
             {"fields": [("worker", "rescues", "lease_token"), ("lease_ends", "goes_on", "stop_asked", "abort_reason")]},
         ),
-        (_("Where it belongs"), {"fields": ["generation", "request_hash"]}),
+        (_("Identifiers"), {"fields": ["generation", "request_hash"]}),
     ]
 
     @admin.display(description=_("duration"))
     def duration(self, run: Run) -> str:
-        return seconds_between(run.started_at, run.ended_at)
+        return format_seconds_between(run.started_at, run.ended_at)
 
-    @admin.display(description=_("tokens in / out"))
+    @admin.display(description=_("input / output tokens"))
     def tokens(self, run: Run) -> str:
         return f"{run.input_tokens:,} / {run.output_tokens:,}"
 
     @admin.display(description=_("cost"), ordering="cost_microusd")
     def cost(self, run: Run) -> str:
-        return usd(run.cost_microusd)
+        return format_usd(run.cost_microusd)
 
     @admin.display(description=_("lease until"))
     def lease_ends(self, run: Run) -> str:
-        return moment(run.lease_until)
+        return format_db_time(run.lease_until)
 
-    @admin.display(description=_("may go on since"))
+    @admin.display(description=_("ready since"))
     def goes_on(self, run: Run) -> str:
-        return moment(run.ready_at)
+        return format_db_time(run.ready_at)
 
-    @admin.display(description=_("asked to stop"))
+    @admin.display(description=_("stop requested"))
     def stop_asked(self, run: Run) -> str:
-        return moment(run.abort_requested_at)
+        return format_db_time(run.abort_requested_at)
 
-    @admin.display(description=_("in the model’s order"))
+    @admin.display(description=_("in model order"))
     def calls(self, run: Run) -> str:
         """The first hundred; all of them are one link away."""
         found = run.tool_calls.order_by("position")[:100]
-        lines = ((change_link(call, call.name), call.get_status_display(), decision(call)) for call in found)
+        lines = ((change_link(call, call.name), call.get_status_display(), format_decision(call)) for call in found)
         return format_html("<ul>{}</ul>", listed) if (listed := format_html_join("", "<li>{} · {} · {}</li>", lines)) else EMPTY
 
-    def around(self, row: Run) -> Iterator[Around | Page]:
-        yield Page(_("Run page"), "run", row.pk)
+    def around(self, row: Run) -> Iterator[RelatedRows | PageLink]:
+        yield PageLink(_("Run page"), "run", row.pk)
         own = {"run": row.pk}
-        yield Around(_("Tool calls"), ToolCall, own)
-        yield Around(_("Transcript"), TranscriptEntry, own)
-        yield Around(_("Events"), Event, own)
-        yield Around(_("Outbox"), Outbox, own)
-        yield Around(_("Audit log"), AuditEntry, {"session": str(row.session_id), "run": row.pk})
+        yield RelatedRows(_("Tool calls"), ToolCall, own)
+        yield RelatedRows(_("Transcript"), TranscriptEntry, own)
+        yield RelatedRows(_("Events"), Event, own)
+        yield RelatedRows(_("Outbox"), Outbox, own)
+        yield RelatedRows(_("Audit log"), AuditEntry, {"session": str(row.session_id), "run": row.pk})
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("accounts.administer_gateway")
 
-    @confirmed(
+    @with_confirmation(
         label=_("Stop runs"),
-        warning=_("What these runs have done stays; what they were about to do does not happen."),
+        warning=_("Completed steps are kept; pending steps won’t run."),
         permission="operate",
-        outlook=_stop_outlook,
+        outlook=_preview_stop,
     )
     def abort_runs(self, request: HttpRequest, rows: list[Run]) -> str:
         ended = 0
@@ -221,8 +223,8 @@ class RunAdmin(ReadOnlyAdmin):
             asked = lifecycle.request_abort(user=run.session.owner, session=run.session, run_id=run.run_id, reason=BY_OPERATOR)
             ended += sum(each.ended for each in asked)
             self.log_change(request, run, [{"changed": {"fields": ["abort_requested_at"]}}])
-        told = ngettext("%d run was asked to stop", "%d runs were asked to stop", len(rows)) % len(rows)
-        return told + ngettext("; %d has ended.", "; %d have ended.", ended) % ended
+        told = ngettext("Stop requested for %d run", "Stop requested for %d runs", len(rows)) % len(rows)
+        return told + ngettext("; %d has stopped.", "; %d have stopped.", ended) % ended
 
 
 @admin.register(ToolCall)
@@ -233,20 +235,20 @@ class ToolCallAdmin(ReadOnlyAdmin):
     list_display = ["name", CALL_STATUS, "refused_by", "why", "version", SESSION, RUN, "duration", "created_at"]
     list_filter = ["status", "name", "refused_by", "is_error"]
     search_fields = ["call_id", "name", "run__run_id", "session__key"]
-    search_help_text = _("Call id, tool, run id or session key")
+    search_help_text = _("Call ID, tool, run ID or session key")
     list_select_related = ["run", "session"]
     date_hierarchy = "created_at"
     ordering = ["-id"]
     fieldsets = [
         (None, {"fields": [("name", "status"), ("session", "run", "run_page"), ("call_id", "position")]}),
-        (_("What was asked and came back"), {"fields": ["arguments", "result", "is_error"]}),
-        (_("Who decided"), {"fields": ["why", ("refused_by", "version"), "query", "verdict"]}),
-        (_("When"), {"fields": [("created_at", "started_at", "ended_at", "duration"), "lease_token"]}),
+        (_("Arguments and result"), {"fields": ["arguments", "result", "is_error"]}),
+        (_("Decision"), {"fields": ["why", ("refused_by", "version"), "query", "verdict"]}),
+        (_("Time"), {"fields": [("created_at", "started_at", "ended_at", "duration"), "lease_token"]}),
     ]
 
     @admin.display(description=_("decision"))
     def why(self, call: ToolCall) -> str:
-        return decision(call)
+        return format_decision(call)
 
     @admin.display(description=_("policy version"), ordering="policy_version")
     def version(self, call: ToolCall) -> str:
@@ -258,14 +260,14 @@ class ToolCallAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("duration"))
     def duration(self, call: ToolCall) -> str:
-        return seconds_between(call.started_at, call.ended_at)
+        return format_seconds_between(call.started_at, call.ended_at)
 
     @admin.display(description=_("run page"))
     def run_page(self, call: ToolCall) -> str:
         return page_link("run", call.run_id, _("open")) or EMPTY
 
-    def around(self, row: ToolCall) -> Iterable[Around | Page]:
-        yield Page(_("Why it was decided so"), "policy-call", row.pk)
-        yield Around(_("Events of its run"), Event, {"run": row.run_id})
-        yield Around(_("Other calls of its run"), ToolCall, {"run": row.run_id})
-        yield Around(_("Transcript of its run"), TranscriptEntry, {"run": row.run_id})
+    def around(self, row: ToolCall) -> Iterable[RelatedRows | PageLink]:
+        yield PageLink(_("Explain this decision"), "policy-call", row.pk)
+        yield RelatedRows(_("Run events"), Event, {"run": row.run_id})
+        yield RelatedRows(_("Other calls in this run"), ToolCall, {"run": row.run_id})
+        yield RelatedRows(_("Run transcript"), TranscriptEntry, {"run": row.run_id})

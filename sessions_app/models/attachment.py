@@ -22,7 +22,7 @@ class AttachmentQuerySet(models.QuerySet["Attachment"]):
 
 
 class Attachment(models.Model):
-    id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", verbose_name=_("owner"))
     session = models.ForeignKey(
         Session,
@@ -30,17 +30,17 @@ class Attachment(models.Model):
         blank=True,
         on_delete=models.CASCADE,
         related_name="attachments",
-        help_text=_("Empty until it is sent"),
+        help_text=_("Blank until the file is sent."),
         verbose_name=_("session"),
     )
-    name = models.CharField(_("name"), max_length=200, help_text=_("As its sender called it, without what a file name cannot have"))
+    name = models.CharField(_("name"), max_length=200, help_text=_("File name from the sender, with invalid characters removed"))
     mime_type = models.CharField(
-        _("kind of file"), max_length=100, help_text=_("Of an image: what its bytes say, not what its sender said")
+        _("file type"), max_length=100, help_text=_("For images, detected from the file content, not taken from the sender")
     )
     is_image = models.BooleanField(_("image"), default=False)
     size = models.PositiveBigIntegerField(_("size"))
     sha256 = models.CharField(_("SHA-256"), max_length=64, db_index=True)
-    saved_as = models.CharField(_("saved as"), max_length=300, blank=True, help_text=_("Path of its copy in the agent's workspace"))
+    saved_as = models.CharField(_("saved as"), max_length=300, blank=True, help_text=_("Path of the copy in the agent's workspace"))
     created_at = models.DateTimeField(_("created"), default=timezone.now)
 
     objects = AttachmentQuerySet.as_manager()

@@ -14,7 +14,7 @@ class Event(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="events", verbose_name=_("session"))
     cursor = models.BigIntegerField(_("cursor"))
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.CASCADE, related_name="events", verbose_name=_("run"))
-    seq = models.PositiveIntegerField(_("number in the run"), null=True, blank=True)
+    seq = models.PositiveIntegerField(_("sequence number in the run"), null=True, blank=True)
     stream = models.CharField(_("stream"), max_length=16)  # lifecycle, assistant, thinking, toolcall, tool, compaction, session
     data = models.JSONField(_("data"))
     ts = models.BigIntegerField(_("time"), help_text=_("Milliseconds since 1970"))

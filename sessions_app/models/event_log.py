@@ -11,7 +11,7 @@ class EventLog(models.Model):
 
     ROW = 1
 
-    id = models.PositiveSmallIntegerField(_("id"), primary_key=True, default=ROW, editable=False)
+    id = models.PositiveSmallIntegerField(_("ID"), primary_key=True, default=ROW, editable=False)
     epoch = models.CharField(_("epoch"), max_length=16)
     # Raised about once a minute, by nothing but time: a database that has a lower one than was seen is an older one.
     mark = models.BigIntegerField(_("mark"), default=0)

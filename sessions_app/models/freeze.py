@@ -13,24 +13,28 @@ class Freeze(models.Model):
         RUN = "run", _("One run")
 
     scope = models.CharField(_("scope"), max_length=8, choices=Scope.choices)
-    subject = models.CharField(_("subject"), max_length=64, blank=True, help_text=_("Id of the agent or of the run; empty for all"))
+    subject = models.CharField(
+        _("subject"), max_length=64, blank=True, help_text=_("ID of the agent or run; leave blank for everything.")
+    )
     reason = models.CharField(_("reason"), max_length=500)
     by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("by")
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("frozen by")
     )
-    by_name = models.CharField(_("stopped by"), max_length=150, help_text=_("Kept when the account goes; the host's own has none"))
-    at = models.DateTimeField(_("stopped"))
+    by_name = models.CharField(
+        _("frozen by"), max_length=150, help_text=_("Kept if the account is deleted; freezes from the command line have no account")
+    )
+    at = models.DateTimeField(_("frozen at"))
 
     lifted_at = models.DateTimeField(_("resumed"), null=True, blank=True)
     lifted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("resumed by")
     )
     lifted_by_name = models.CharField(_("resumed by"), max_length=150, blank=True)
-    lifted_reason = models.CharField(_("why it was resumed"), max_length=500, blank=True)
+    lifted_reason = models.CharField(_("reason for resuming"), max_length=500, blank=True)
 
     class Meta:
-        verbose_name = _("stop")
-        verbose_name_plural = _("stops")
+        verbose_name = _("freeze")
+        verbose_name_plural = _("freezes")
         constraints = [
             # Also the index for the look at every claim and every start of a tool: it has what is in force, so next to nothing.
             UniqueConstraint(fields=["scope", "subject"], condition=Q(lifted_at__isnull=True), name="one_freeze_at_a_time"),

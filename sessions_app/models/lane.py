@@ -6,8 +6,10 @@ from django.utils.translation import gettext_lazy as _
 
 class Lane(models.Model):
     name = models.CharField(_("name"), max_length=16, primary_key=True)
-    max_running = models.PositiveIntegerField(_("at most at once"))
-    warn_after_seconds = models.FloatField(_("warn after (s)"), default=10, help_text=_("A run that waits longer is reported"))
+    max_running = models.PositiveIntegerField(_("max concurrent runs"))
+    warn_after_seconds = models.FloatField(
+        _("warn after (s)"), default=10, help_text=_("Runs that wait longer are flagged as late")
+    )
 
     class Meta:
         verbose_name = _("lane")

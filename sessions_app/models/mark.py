@@ -17,7 +17,7 @@ class SessionMark(models.Model):
     pinned_at = models.DateTimeField(_("pinned"), null=True, blank=True)
     archived_at = models.DateTimeField(_("archived"), null=True, blank=True)
     read_position = models.PositiveIntegerField(
-        _("read position"), default=0, help_text=_("Transcript entries up to here have been seen")
+        _("read position"), default=0, help_text=_("Transcript entries up to here have been read")
     )
 
     class Meta:

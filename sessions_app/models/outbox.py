@@ -10,14 +10,14 @@ from sessions_app.models.session import Session
 
 class Outbox(models.Model):
     class Status(models.TextChoices):
-        PENDING = "pending", _("Pending")
+        PENDING = "pending", _("Unsent")
         DELIVERED = "delivered", _("Delivered")
         FAILED = "failed", _("Failed")
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="outbox", verbose_name=_("session"))
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="outbox", verbose_name=_("run"))
     call_id = models.CharField(
-        _("call id"), max_length=200, blank=True, help_text=_("The tool call that said it; empty for the run's reply")
+        _("call ID"), max_length=200, blank=True, help_text=_("Tool call that sent the message; blank for the run’s reply.")
     )
     part = models.PositiveSmallIntegerField(_("part"), default=0)
     channel = models.CharField(_("channel"), max_length=32)

@@ -22,12 +22,12 @@ class Run(models.Model):
     """One request being worked on. `run_id` is the idempotency key its owner chose."""
 
     class Status(models.TextChoices):
-        ACCEPTED = "accepted", _("Accepted")
+        ACCEPTED = "accepted", _("Queued")
         RUNNING = "running", _("Running")
         WAITING = "waiting", _("Waiting")  # parked on an approval or on children; holds no worker and no lane slot
         COMPLETED = "completed", _("Completed")
         FAILED = "error", _("Failed")  # the word clients already know
-        ABORTED = "aborted", _("Aborted")
+        ABORTED = "aborted", _("Stopped")
 
     ENTERED_FROM = {
         Status.RUNNING: [Status.ACCEPTED, Status.WAITING, Status.RUNNING],  # the last: rescue from a dead worker
@@ -43,42 +43,54 @@ class Run(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="runs", verbose_name=_("session"))
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_runs", verbose_name=_("owner"))
     generation = models.PositiveIntegerField(_("generation"), default=1)
-    run_id = models.CharField(_("run id"), max_length=200)
+    run_id = models.CharField(_("run ID"), max_length=200)
     request_hash = models.CharField(
-        _("request hash"), max_length=64, help_text=_("SHA-256 of the request body: another body under the same key is a conflict")
+        _("request hash"),
+        max_length=64,
+        help_text=_("SHA-256 of the request body; a different body with the same idempotency key is a conflict"),
     )
     lane = models.CharField(_("lane"), max_length=16, default="main")
     prompt = models.TextField(_("prompt"), blank=True)
     options = models.JSONField(
-        _("options"), default=dict, blank=True, help_text=_("Per-run wishes: model, thinking, extraSystemPrompt, attachments")
+        _("options"), default=dict, blank=True, help_text=_("Per-run options: model, thinking, extraSystemPrompt, attachments")
     )
 
     status = models.CharField(_("status"), max_length=16, choices=Status.choices, default=Status.ACCEPTED)
     reason = models.CharField(
-        _("reason"), max_length=64, blank=True, help_text=_("Why it ended or waits: timeout, poisoned, rpc, a failure kind, …")
+        _("reason"),
+        max_length=64,
+        blank=True,
+        help_text=_("Why the run ended or is waiting: timeout, poisoned, rpc, a failure kind, …"),
     )
-    error = models.TextField(_("error"), blank=True, help_text=_("Said to the user when status is error"))
+    error = models.TextField(_("error"), blank=True, help_text=_("Shown to the user when the status is error"))
 
     # Times of the lease are database time, in seconds since 1970, so that no two clocks are compared.
     lease_token = models.BigIntegerField(
-        _("lease token"), default=0, help_text=_("Fence: raised by every claim; every write of a worker names it")
+        _("lease token"),
+        default=0,
+        help_text=_("Fencing token: incremented by every claim and included in every write by a worker"),
     )
     lease_until = models.FloatField(_("lease until"), null=True, blank=True)
     worker = models.CharField(_("worker"), max_length=64, blank=True)
-    ready_at = models.FloatField(_("may go on since"), null=True, blank=True, help_text=_("A waiting run may go on"))
-    abort_requested_at = models.FloatField(_("asked to stop"), null=True, blank=True)
-    abort_reason = models.CharField(_("why it was stopped"), max_length=64, blank=True)
-    rescues = models.PositiveSmallIntegerField(_("rescues"), default=0)
+    ready_at = models.FloatField(
+        _("ready since"), null=True, blank=True, help_text=_("When the waiting run became ready to continue")
+    )
+    abort_requested_at = models.FloatField(_("stop requested"), null=True, blank=True)
+    abort_reason = models.CharField(_("stop reason"), max_length=64, blank=True)
+    rescues = models.PositiveSmallIntegerField(_("recoveries"), default=0)
     running_seconds = models.FloatField(
-        _("seconds running"), default=0, help_text=_("Time spent running in earlier leases; waiting does not count")
+        _("running time (s)"), default=0, help_text=_("Running time in earlier leases, without waiting")
     )
     claimed_at = models.FloatField(_("claimed"), null=True, blank=True)
     timeout_seconds = models.FloatField(
-        _("time-out (s)"), null=True, blank=True, help_text=_("Asked for with the run; empty: the agent's or the installation's")
+        _("timeout (s)"),
+        null=True,
+        blank=True,
+        help_text=_("Requested with the run; leave blank for the agent’s or the server default."),
     )
 
-    seq = models.PositiveIntegerField(_("last event"), default=0, help_text=_("Last number given to an event of this run"))
-    steps = models.PositiveIntegerField(_("steps"), default=0, help_text=_("Transcript entries of this run"))
+    seq = models.PositiveIntegerField(_("last event"), default=0, help_text=_("Last event number in this run"))
+    steps = models.PositiveIntegerField(_("steps"), default=0, help_text=_("Transcript entries in this run"))
 
     model = models.CharField(_("model"), max_length=200, blank=True)
     input_tokens = models.BigIntegerField(_("input tokens"), default=0)

@@ -10,8 +10,8 @@ from django.db.models import Q, UniqueConstraint
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from clawsite.infra.fulltext.tokenizer import title_words
-from sessions_app.keys import OPENAI, shared_key
+from clawsite.infra.fulltext.tokenizer import tokenize_title
+from sessions_app.keys import OPENAI_CHANNEL, make_shared_key
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
@@ -29,37 +29,37 @@ class SessionQuerySet(models.QuerySet["Session"]):
 class Session(models.Model):
     """Identity is the UUID; `key` is unique per owner, so `agent:main:main` is another session for each user."""
 
-    id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
     # No index of its own: both below begin with the owner, and SQLite would count by the worse one.
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="claw_sessions", db_index=False, verbose_name=_("owner")
     )
-    key = models.CharField(_("key"), max_length=512)
+    key = models.CharField(_("session key"), max_length=512)
     agent = models.CharField(
-        _("agent"), max_length=64, help_text=_("Slug of the agent; no foreign key, transcripts outlive agents")
+        _("agent"), max_length=64, help_text=_("Agent ID; not a foreign key, because transcripts outlive agents")
     )
     # The wire's sessionId: a reset starts a new generation, to which runs are bound.
     generation = models.PositiveIntegerField(_("generation"), default=1)
-    generation_id = models.UUIDField(_("generation id"), default=uuid.uuid4, unique=True)
+    generation_id = models.UUIDField(_("generation ID"), default=uuid.uuid4, unique=True)
 
     # Both counters move only by UPDATE … RETURNING in the transaction that uses the new values.
-    cursor = models.BigIntegerField(_("cursor"), default=0, help_text=_("Last number given to an event of this session"))
-    entry_count = models.PositiveIntegerField(_("entries"), default=0, help_text=_("Last position given to a transcript entry"))
+    cursor = models.BigIntegerField(_("cursor"), default=0, help_text=_("Last event number in this session"))
+    entry_count = models.PositiveIntegerField(_("entries"), default=0, help_text=_("Position of the last transcript entry"))
 
     title = models.CharField(_("title"), max_length=200, blank=True)
     label = models.CharField(_("label"), max_length=512, blank=True)
     title_words = models.TextField(
-        _("title words"), blank=True, editable=False, help_text=_("Title and label as the search knows them")
+        _("title search text"), blank=True, editable=False, help_text=_("Title and label, normalized for search")
     )
     model = models.CharField(_("model"), max_length=200, blank=True, help_text=_("Overrides the agent's model"))
     thinking_level = models.CharField(_("thinking level"), max_length=16, blank=True)
     verbose_level = models.CharField(_("verbose level"), max_length=16, blank=True)
-    settings = models.JSONField(_("settings"), default=dict, blank=True, help_text=_("Further patchable fields, by wire name"))
+    settings = models.JSONField(_("settings"), default=dict, blank=True, help_text=_("Other patchable fields, by wire name"))
     channel = models.CharField(_("channel"), max_length=32, default="webchat")
     origin = models.JSONField(_("origin"), default=dict, blank=True)
 
     parent = models.ForeignKey(
-        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children", verbose_name=_("parent")
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children", verbose_name=_("parent session")
     )
     spawn_depth = models.PositiveSmallIntegerField(_("spawn depth"), default=0)
     forked_from = models.ForeignKey(
@@ -72,7 +72,7 @@ class Session(models.Model):
 
     created_at = models.DateTimeField(_("created"), default=timezone.now)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now)
-    deleted_at = models.DateTimeField(_("deleted"), null=True, blank=True)
+    deleted_at = models.DateTimeField(_("deleted at"), null=True, blank=True)
 
     objects = SessionQuerySet.as_manager()
 
@@ -84,7 +84,7 @@ class Session(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner", "-updated_at"], condition=Q(deleted_at__isnull=True), name="session_recent_by_owner"),
-            models.Index(fields=["updated_at"], condition=Q(channel=OPENAI), name="session_of_one_request"),
+            models.Index(fields=["updated_at"], condition=Q(channel=OPENAI_CHANNEL), name="session_of_one_request"),
         ]
 
     def __str__(self) -> str:
@@ -93,13 +93,13 @@ class Session(models.Model):
     def save(self, *args: Any, update_fields: Iterable[str] | None = None, **kwargs: Any) -> None:
         """The words to search for follow the title; a run's first prompt sets both in its own statement."""
         if update_fields is None or {"title", "label"} & set(update_fields):
-            self.title_words = title_words(self.title, self.label)
+            self.title_words = tokenize_title(self.title, self.label)
             update_fields = update_fields and {*update_fields, "title_words"}
         super().save(*args, update_fields=update_fields, **kwargs)
 
     def key_for(self, user_pk: int) -> str:
         """Its key for its owner; a name of its own for everybody else."""
-        return self.key if self.owner_id == user_pk else shared_key(self.id)
+        return self.key if self.owner_id == user_pk else make_shared_key(self.id)
 
 
 class SessionMember(models.Model):

@@ -10,14 +10,14 @@ class SystemEvent(models.Model):
     """Written by system_events.enqueue, taken by the claim of a run, whose transcript then has its words."""
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="system_events", verbose_name=_("session"))
-    text = models.TextField(_("text"), help_text=_("As the model will read it"))
-    source = models.CharField(_("source"), max_length=80, help_text=_("Who reported it: an account, or a webhook"))
+    text = models.TextField(_("text"), help_text=_("As shown to the model"))
+    source = models.CharField(_("source"), max_length=80, help_text=_("Account or webhook that reported it"))
     hook = models.CharField(
         _("webhook"),
         max_length=64,
         blank=True,
         default="",
-        help_text=_("Whose words these are: only a run with the limits of that webhook is told them"),
+        help_text=_("Source webhook: only runs with this webhook's limits can see the text"),
     )
     created_at = models.DateTimeField(_("created"))
 

@@ -11,28 +11,28 @@ from sessions_app.models.session import Session
 class ToolCall(models.Model):
     class Status(models.TextChoices):
         ALLOWED = "allowed", _("Allowed")
-        REFUSED = "refused", _("Refused")
+        REFUSED = "refused", _("Denied")
         WAITING = "waiting", _("Waiting")  # undecided: the run parks on it
         STARTED = "started", _("Started")  # committed before it begins
         FINISHED = "finished", _("Finished")
         FAILED = "failed", _("Failed")
-        HANDED_OVER = "handed_over", _("Handed over")  # a tool of whoever asked: theirs to run, and they bring the result
+        HANDED_OVER = "handed_over", _("Handed to client")  # a tool of whoever asked: theirs to run, and they bring the result
         INTERRUPTED = "interrupted", _("Interrupted")  # in flight when its worker died: outcome unknown, never repeated by us
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls", verbose_name=_("run"))
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tool_calls", verbose_name=_("session"))
-    call_id = models.CharField(_("call id"), max_length=200)
-    position = models.PositiveIntegerField(_("position"), help_text=_("Order in which the model asked, over the whole run"))
+    call_id = models.CharField(_("call ID"), max_length=200)
+    position = models.PositiveIntegerField(_("position"), help_text=_("Order of the model's calls over the whole run"))
     name = models.CharField(_("name"), max_length=128)
     arguments = models.JSONField(_("arguments"), default=dict)
     status = models.CharField(_("status"), max_length=16, choices=Status.choices)
-    lease_token = models.BigIntegerField(_("lease token"), help_text=_("The claim under which it was authorised or started"))
+    lease_token = models.BigIntegerField(_("lease token"), help_text=_("Lease under which the call was authorized or started"))
 
     # The whole question and answer, so that "why was this refused?" can be asked years later.
     query = models.JSONField(_("query"), default=dict)
-    verdict = models.JSONField(_("verdict"), default=dict)
+    verdict = models.JSONField(_("policy result"), default=dict)
     policy_version = models.PositiveIntegerField(_("policy version"), default=0)
-    refused_by = models.CharField(_("refused by"), max_length=32, blank=True, help_text=_("Layer that refused it"))
+    refused_by = models.CharField(_("denied by"), max_length=32, blank=True, help_text=_("Policy layer that denied the call"))
 
     result = models.JSONField(_("result"), null=True, blank=True)
     is_error = models.BooleanField(_("error"), default=False)

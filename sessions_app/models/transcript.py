@@ -11,8 +11,8 @@ from sessions_app.models.session import Session
 class TranscriptEntry(models.Model):
     class Kind(models.TextChoices):
         MESSAGE = "message", _("Message")  # role user or assistant
-        TOOL_RESULT = "tool_result", _("Tool Result")
-        COMPACTION = "compaction", _("Compaction")
+        TOOL_RESULT = "tool_result", _("Tool result")
+        COMPACTION = "compaction", _("Summary")
         SESSION = "session", _("Session")  # a mark: reset, model changed
         REWIND = "rewind", _("Rewind")  # what stands between `keep_through` and here is not shown any more
 
@@ -23,16 +23,16 @@ class TranscriptEntry(models.Model):
     role = models.CharField(_("role"), max_length=16, blank=True)
     # Wire form of the message's content: [{"type": "text", "text": …}, {"type": "toolCall", …}, …]
     content = models.JSONField(_("content"), default=list)
-    text = models.TextField(_("text"), blank=True, help_text=_("The plain words of the content, for previews and search"))
-    message_id = models.CharField(_("message id"), max_length=32)
+    text = models.TextField(_("text"), blank=True, help_text=_("Plain text of the content, for previews and search"))
+    message_id = models.CharField(_("message ID"), max_length=32)
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="entries", verbose_name=_("run"))
     step = models.PositiveIntegerField(
-        _("step"), null=True, blank=True, help_text=_("Place in the run: a finished step is never repeated")
+        _("step"), null=True, blank=True, help_text=_("Position in the run; a finished step is never repeated")
     )
     # provider, model, usage, stopReason, toolCallId, toolName, isError, label: whatever the kind needs
     meta = models.JSONField(_("meta"), default=dict, blank=True)
     keep_through = models.PositiveIntegerField(
-        _("keep through"), null=True, blank=True, help_text=_("Of a rewind: the last position that stays")
+        _("keep through"), null=True, blank=True, help_text=_("For a rewind: the last position to keep")
     )
     created_at = models.DateTimeField(_("created"))
 

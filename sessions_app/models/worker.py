@@ -5,12 +5,12 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Worker(models.Model):
-    id = models.CharField(_("id"), max_length=64, primary_key=True)
+    id = models.CharField(_("ID"), max_length=64, primary_key=True)
     host = models.CharField(_("host"), max_length=200, blank=True)
     # Boot id, pid and start time name one process of one host for good: if no such process is there, it is dead.
-    boot_id = models.CharField(_("boot id"), max_length=64, blank=True)
-    pid = models.PositiveIntegerField(_("process id"))
-    process_started = models.CharField(_("process started"), max_length=32, blank=True)
+    boot_id = models.CharField(_("boot ID"), max_length=64, blank=True)
+    pid = models.PositiveIntegerField(_("process ID"))
+    process_started = models.CharField(_("process start time"), max_length=32, blank=True)
     started_at = models.DateTimeField(_("started"))
     heartbeat_at = models.FloatField(_("last heartbeat"), help_text=_("Database time, seconds since 1970"))
     draining = models.BooleanField(_("draining"), default=False)

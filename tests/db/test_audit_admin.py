@@ -31,11 +31,11 @@ def surroundings(database, settings):
 
 
 def test_it_is_a_log_in_menu_and_headings_and_its_rows_are_entries(staff):
-    audit_log.record_all(audit_log.Entry("settings.changed") for _ in range(3))
+    audit_log.record_all(audit_log.NewAuditEntry("settings.changed") for _ in range(3))
     client = staff("Auditor")
     page = client.get(LIST, secure=True).content.decode()
     assert re.search(r"<h1>Audit log\s*</h1>", page)
-    assert re.search(r"\b\d+\s+audit entries\b", page)
+    assert re.search(r"\b\d+\s+audit log entries\b", page)
     assert page.count("Audit log") >= 2  # the menu's, too
     entry = client.get(f"{LIST}{AuditEntry.objects.first().pk}/change/", secure=True).content.decode()
     assert f'<a href="{LIST}">Audit log</a>' in entry
@@ -65,10 +65,12 @@ def page(entry: AuditEntry) -> str:
 
 def fill(count: int) -> None:
     audit_log.record_all(
-        audit_log.Entry("call.refused", actor.agent("main"), ("tool", f"tool-{n}"), "0b5c-session", n, {"layer": "sandbox", "n": n})
+        audit_log.NewAuditEntry(
+            "call.refused", actor.actor_for_agent("main"), ("tool", f"tool-{n}"), "0b5c-session", n, {"layer": "sandbox", "n": n}
+        )
         for n in range(count)
     )
-    while audit_chain.seal():
+    while audit_chain.seal_entries():
         pass
 
 
@@ -87,7 +89,7 @@ def test_an_auditor_sees_the_list_and_one_entry_with_its_place_in_the_chain(audi
     fill(3)
     said = auditor.get(LIST, secure=True).content.decode()
     assert 'href="/admin/infra/auditentry/"' in said  # in the menu
-    assert "Tool call refused" in said
+    assert "Tool call denied" in said
     assert "tool tool-2" in said
     assert 'href="/admin/sessions_app/session/0b5c-session/change/"' in said
     assert 'href="/runs/2/"' in said
@@ -151,7 +153,7 @@ def exported(client: AsyncClient, query: str = "") -> list[dict]:
 
 
 def test_what_is_listed_is_exported_in_pages_and_that_is_recorded(staff, monkeypatch):
-    monkeypatch.setattr(audit_export, "PAGE", 2)
+    monkeypatch.setattr(audit_export, "PAGE_SIZE", 2)
     fill(5)
     lines = exported(staff("Auditor", name="audrey", client=AsyncClient), "?action=call.refused&actor_kind__exact=agent")
     assert [line["subject"]["id"] for line in lines] == [f"tool-{n}" for n in range(5)]

@@ -22,7 +22,7 @@ def browser(user):
 def first(database):
     """Made as the printed link makes them."""
     FirstAdminLink.objects.all().delete()
-    digest = first_admin.digest_of(first_admin.first_admin_link("http://x").rstrip("/").rpartition("/")[2])
+    digest = first_admin.hash_token(first_admin.create_first_admin_link("http://x").rstrip("/").rpartition("/")[2])
     return first_admin.use_link(digest, "ada", "correct horse battery")
 
 
@@ -31,7 +31,7 @@ def test_the_first_administrator_finds_it_and_is_told_how_to_read_it(first):
     overview = client.get("/admin/").content.decode()
     assert 'href="/audit/"' in overview
     page = client.get("/audit/").content.decode()
-    assert "It is for the group Auditor" in page
+    assert "The audit log is for the Auditor group" in page
     assert f'href="/admin/accounts/user/{first.pk}/change/"' in page
     assert client.get(LIST).status_code == 403  # finding it is not reading it
 

@@ -10,7 +10,7 @@ from clawsite.infra import db
 from clawsite.infra.errors import Unavailable
 from sessions_app.models import Lane
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 def make(name):

@@ -71,7 +71,7 @@ def test_a_webhook_is_made_and_its_token_shown_once(client, olga):
     assert token in words(answer)
     assert "no-store" in answer.headers["Cache-Control"]
     hook = Hook.objects.get()
-    assert (hook.token_digest, hook.owner.username, hook.enabled) == (rows.digest_of(token), "service:hooks", True)
+    assert (hook.token_digest, hook.owner.username, hook.enabled) == (rows.hash_token(token), "service:hooks", True)
     page = words(client.get(reverse(CHANGE, args=[hook.pk])))
     assert token not in page
     assert hook.token_digest not in page
@@ -86,17 +86,17 @@ def test_a_new_token_replaces_the_old_one_and_a_plain_save_does_not(client, olga
     assert client.post(address, form(name="Other", seen_version=seen())).status_code == 302
     assert Hook.objects.get().token_digest == made.hook.token_digest
     token = client.post(address, form(make_token="on", seen_version=seen())).context["secret"]
-    assert Hook.objects.get().token_digest == rows.digest_of(token) != made.hook.token_digest
+    assert Hook.objects.get().token_digest == rows.hash_token(token) != made.hook.token_digest
 
 
 def test_the_secret_of_a_signature_is_kept_and_never_shown(client, olga, user):
     given = form(signature="plain", signature_header="X-Hub-Signature-256", secret=SECRET, account=user.username)
     assert client.post(reverse(ADD), given).status_code == 302
     hook = Hook.objects.get()
-    assert (rows.secret_of(hook), hook.owner) == (SECRET, user)
+    assert (rows.read_signing_secret(hook), hook.owner) == (SECRET, user)
     address = reverse(CHANGE, args=[hook.pk])
     assert client.post(address, {**given, "secret": "", "seen_version": seen()}).status_code == 302
-    assert rows.secret_of(Hook.objects.get()) == SECRET
+    assert rows.read_signing_secret(Hook.objects.get()) == SECRET
     page = words(client.get(address))
     assert SECRET not in page
     assert hook.sealed_secret not in page
@@ -106,20 +106,20 @@ def test_a_form_that_was_opened_before_a_change_does_not_undo_it(client, olga):
     made = make_hook(olga)
     address = reverse(CHANGE, args=[made.hook.pk])
     opened = client.get(address).context["adminform"].form["seen_version"].value()
-    rows.switch(made.hook, by=olga, enabled=False)  # its token has leaked
+    rows.set_enabled(made.hook, by=olga, enabled=False)  # its token has leaked
     for stale in (opened, ""):
         answer = client.post(address, form(name="Other", enabled="on", seen_version=stale))
-        assert "Somebody else has changed this webhook since you opened it." in words(answer)
+        assert "Another user changed this webhook after you opened it." in words(answer)
         assert (Hook.objects.get().enabled, Hook.objects.get().name) == (False, "News")
     assert client.post(address, form(name="Other", seen_version=seen())).status_code == 302
 
 
 def test_a_change_between_the_forms_look_and_the_save_is_said_too(client, olga, monkeypatch):
-    made, save = make_hook(olga), rows.save_hook
+    made, save = make_hook(olga), rows.save_webhook
 
     def switch_off() -> None:
         try:
-            rows.switch(made.hook, by=olga, enabled=False)
+            rows.set_enabled(made.hook, by=olga, enabled=False)
         finally:
             connection.close()
 
@@ -130,21 +130,21 @@ def test_a_change_between_the_forms_look_and_the_save_is_said_too(client, olga, 
             thread.join(20)
         return save(hook, **how)
 
-    monkeypatch.setattr(rows, "save_hook", meanwhile)
+    monkeypatch.setattr(rows, "save_webhook", meanwhile)
     answer = client.post(reverse(CHANGE, args=[made.hook.pk]), form(name="Other", seen_version=seen()))
     if connection.vendor == "postgresql":
-        assert "Somebody else has changed this webhook" in words(answer)
+        assert "Another user changed this webhook" in words(answer)
         assert (Hook.objects.get().enabled, Hook.objects.get().name) == (False, "News")
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "without a token or a signature"),
+        ({}, "Choose a token or a signature"),
         ({"make_token": "on", "message_template": "{{a b}}"}, "is not a path such as"),
-        ({"make_token": "on", "account": "nobody"}, "no account of this name"),
+        ({"make_token": "on", "account": "nobody"}, "no account with this name"),
         ({"make_token": "on", "agent": "nobody"}, "there is no agent"),
-        ({"make_token": "on", "slug": "a/b"}, "use a-z"),
+        ({"make_token": "on", "slug": "a/b"}, "Use a-z"),
         ({"signature": "plain", "signature_header": "X-S", "secret": "short"}, "at least 16 characters"),
     ],
 )
@@ -179,7 +179,7 @@ def test_trying_shows_what_would_be_told_and_does_nothing(client, olga):
     assert "&lt;script&gt;alert(1)&lt;/script&gt; big" in words(answer)
     assert "<script>alert" not in words(answer)
     assert not Run.objects.exists()
-    assert "This is not JSON" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{", "headers": ""}))
+    assert "Invalid JSON" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{", "headers": ""}))
     assert "makes nothing of the body" in words(client.post(reverse(TRY, args=[made.hook.pk]), {"body": "{}", "headers": ""}))
 
 
@@ -192,7 +192,7 @@ def test_a_delivery_by_hand_is_a_real_one_and_is_recorded(client, olga):
     assert AuditEntry.objects.filter(action="admin.acted").latest("pk").actor_name == "olga"
     page = words(client.get(reverse("admin:gateway_hookdelivery_change", args=[row.pk])))
     assert f"/runs/{row.run_id}/" in page
-    rows.switch(made.hook, by=olga, enabled=False)
+    rows.set_enabled(made.hook, by=olga, enabled=False)
     assert client.post(reverse(TRY, args=[made.hook.pk]), sent).status_code == 200
     assert Run.objects.count() == 1
 
@@ -203,7 +203,7 @@ def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(cl
     theirs, mine = make_hook(olga, owner=user), make_hook(olga, "mine", owner=olga)
     answer = client.post(reverse(TRY, args=[theirs.hook.pk]), sent)
     assert (answer.status_code, bool(answer.context["told"])) == (200, True), "it is shown, and nothing else"
-    assert f"It acts for {user}" in words(answer)
+    assert f"This webhook acts for {user}" in words(answer)
     assert not Run.objects.exists()
     assert not HookDelivery.objects.exists()
     assert client.post(reverse(TRY, args=[mine.hook.pk]), sent).status_code == 302
@@ -213,7 +213,7 @@ def test_nobody_speaks_by_hand_as_a_webhook_that_another_person_has_agreed_to(cl
 def test_several_are_switched_off_after_a_second_click(client, olga):
     made = make_hook(olga)
     wish = {"action": "switch_off", "_selected_action": made.hook.pk}
-    assert "answers nobody any more" in words(client.post(reverse("admin:gateway_hook_changelist"), wish))
+    assert "Will reject all deliveries" in words(client.post(reverse("admin:gateway_hook_changelist"), wish))
     assert Hook.objects.get().enabled
     client.post(reverse("admin:gateway_hook_changelist"), {**wish, "confirmed": "yes"})
     assert not Hook.objects.get().enabled

@@ -10,6 +10,8 @@ from clawsite.accounts.tokens import issue_token
 from clawsite.gateway.server import runtime
 from tests.in_process import Desk, gateway
 
+pytestmark = pytest.mark.dialect
+
 V1, INVOKE, API = "/v1/chat/completions", "/tools/invoke", "/api/agents"
 
 
@@ -59,6 +61,6 @@ async def test_all_doors_and_sockets_count_together(ask):
 
 async def test_the_limit_is_what_refuses(ask, monkeypatch):
     """The deliberate fault: a bucket that is made anew for each request never runs dry."""
-    rates = runtime.rates()
+    rates = runtime.rate_limits()
     monkeypatch.setattr(rates, "_of_account", type("Forgetful", (dict,), {"get": lambda *_: None})())
     assert [(await ask(API)).status_code for _ in range(4)] == [200] * 4

@@ -7,7 +7,7 @@ from clawsite.infra import clock
 from sessions_app.models import ToolCall
 from sessions_app.runs import lifecycle
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.dialect, pytest.mark.usefixtures("database")]
 
 
 @pytest.fixture(autouse=True)

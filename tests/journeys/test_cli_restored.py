@@ -5,8 +5,12 @@ import signal
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from tests.journeys.claw import claw
 from tests.journeys.test_cli_serve import PATIENCE, Served
+
+pytestmark = pytest.mark.dialect
 
 
 def epoch_in(database: Path) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import threading
@@ -17,6 +18,7 @@ import pytest
 
 from clawsite.client.client import Client, Endpoint
 from tests.journeys.claw import claw, environment, start
+from tests.reset import new_database
 from tests.services import free_port
 
 PATIENCE = 60.0
@@ -85,8 +87,20 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def started(tmp_path: Path) -> Iterator[Served]:
+    """For the first time, on a directory that does not exist yet."""
     one = Served(tmp_path / "home").start()
+    yield one.until_running()
+    one.end()
+
+
+@pytest.fixture
+def served(tmp_path: Path, django_db_setup: None) -> Iterator[Served]:
+    """Not for the first time: its database has been migrated, which takes half of a first start."""
+    one = Served(tmp_path / "home")
+    one.home.mkdir(mode=0o700)
+    shutil.copy(new_database(), one.home / "clawsite.sqlite3")
+    one.start()
     yield one.until_running()
     one.end()
 
@@ -95,25 +109,25 @@ def gone(processes: list[psutil.Process]) -> bool:
     return all(not process.is_running() or process.status() == psutil.STATUS_ZOMBIE for process in processes)
 
 
-def test_the_first_start_prepares_and_tells_how_to_sign_in_and_go_on(served: Served) -> None:
-    text = served.text()
+def test_the_first_start_prepares_and_tells_how_to_sign_in_and_go_on(started: Served) -> None:
+    text = started.text()
     assert re.search(r"Applying \d+ migrations", text)
-    assert f"http://127.0.0.1:{served.port}/first-admin/" in text
+    assert f"http://127.0.0.1:{started.port}/first-admin/" in text
     assert "demo/clawsite" in text
-    assert str(served.home) in text
+    assert str(started.home) in text
     assert "Ctrl-C" in text
     assert "\x1b" not in text
     for _ in range(300):  # the worker first tries what its sandbox holds
-        if served.health()["workers"]:
+        if started.health()["workers"]:
             break
         time.sleep(0.1)
-    assert served.health()["workers"] == 1
+    assert started.health()["workers"] == 1
 
 
-def test_the_state_directory_is_private_from_the_start(served: Served) -> None:
-    assert served.home.stat().st_mode & 0o077 == 0
+def test_the_state_directory_is_private_from_the_start(started: Served) -> None:
+    assert started.home.stat().st_mode & 0o077 == 0
     for name in ("secret.key", "gateway.token"):
-        assert (served.home / name).stat().st_mode & 0o077 == 0
+        assert (started.home / name).stat().st_mode & 0o077 == 0
 
 
 def test_commands_find_it_by_the_state_directory_alone(served: Served) -> None:

@@ -11,6 +11,8 @@ from tests.workshop import calls_of, events_of, said_in
 from tools_app.approvals import requests as approval_requests
 from tools_app.models import Approval, Command
 
+pytestmark = pytest.mark.dialect
+
 # A worker that is held up for half a second on a busy machine shall not be taken for dead.
 PATIENT = {"CLAWSITE_LEASE_SECONDS": "5"}
 INTERRUPTED = "interrupted: the worker died while this call was running, so its outcome is unknown. It was not repeated."
@@ -124,7 +126,7 @@ async def test_every_process_starts_anew_between_the_question_and_the_answer(sta
     question.refresh_from_db()
     assert (question.pk, question.plan_hash, question.expires_at) == before
     assert question.status == "pending"
-    approval_requests.resolve(question.pk, by=person("Approver"), decision="allow-once")
+    approval_requests.resolve_approval(question.pk, by=person("Approver"), decision="allow-once")
     run = await ended(run_pk)
     question.refresh_from_db()
     assert (run.status, run.rescues, question.status) == ("completed", 0, "used")

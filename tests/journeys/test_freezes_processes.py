@@ -7,6 +7,8 @@ from sessions_app.runs import freezes, lifecycle
 from tests.journeys.test_worker_processes import PATIENT, holder
 from tests.workshop import phases_of, said_in, view_of, words
 
+pytestmark = pytest.mark.dialect
+
 PROMPT = "[[tokens=20 hang_after=10 times=1]]"
 
 
@@ -21,7 +23,7 @@ def stop() -> None:
 
 
 def resume() -> None:
-    freezes.lift("all", reason="all is well", by=None, by_name="host")
+    freezes.resume("all", reason="all is well", by=None, by_name="host")
 
 
 def stopped(run_pk: int) -> bool:

@@ -4,9 +4,13 @@ import asyncio
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
+import pytest
+
 from clawsite.gateway.models import NodeInvocation
 from tests.devices import TestDevice
 from tests.protocol.server import Sockets
+
+pytestmark = pytest.mark.dialect
 
 
 async def test_a_node_is_asked_through_another_process_and_once_only(stack, person, eventually):

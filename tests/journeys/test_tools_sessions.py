@@ -15,6 +15,8 @@ from sessions_app.sessions.service import ensure_session, inject_message
 from tests.workshop import Workshop, calls_of, said_in, view_of, words
 from tools_app.policy_store import policies
 
+pytestmark = pytest.mark.dialect
+
 
 def asks(name: str, **arguments) -> str:
     """A prompt that makes the model call a tool."""

@@ -1,9 +1,12 @@
 """A delivery that was accepted is not lost, whichever process dies when: being accepted is a row."""
 
 import httpx
+import pytest
 
 from sessions_app.models import Run
 from tests.hooks import make_hook
+
+pytestmark = pytest.mark.dialect
 
 
 async def test_what_was_accepted_survives_every_process(stack, person, eventually):

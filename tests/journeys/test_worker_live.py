@@ -2,7 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from tests.workshop import words
+
+pytestmark = pytest.mark.dialect
 
 
 async def heard_by(client, key: str) -> list[tuple]:

@@ -6,6 +6,8 @@ from sessions_app.models import Event, Run, Worker
 from sessions_app.runs import lifecycle
 from tests.workshop import events_of, phases_of, said_in, view_of, words
 
+pytestmark = pytest.mark.dialect
+
 # A worker that is held up for half a second on a busy machine shall not be taken for dead where that would be counted.
 PATIENT = {"CLAWSITE_LEASE_SECONDS": "5"}
 

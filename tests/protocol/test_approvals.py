@@ -10,6 +10,8 @@ from sessions_app.runs import queue
 from tests import asking
 from tools_app.models import Approval, ExecRule, Grant
 
+pytestmark = pytest.mark.dialect
+
 
 @pytest.fixture
 def people(person):
@@ -31,7 +33,7 @@ def _asked(user: Any, session: Any, workspace: Any) -> Approval:
     asking.allow_asking()
     claimed = asking.claimed_run(user, session)
     question = asking.asked(claimed, workspace)
-    queue.park(claimed, "approval")
+    queue.park_run(claimed, "approval")
     return question
 
 

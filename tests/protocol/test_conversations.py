@@ -7,6 +7,8 @@ import pytest
 from tests.protocol.conftest import ORIGIN
 from tests.protocol.conversation import Player, conversations
 
+pytestmark = pytest.mark.dialect
+
 CASES = [
     pytest.param(lines, id=f"{file.stem}: {name}")
     for file in sorted(Path(__file__).parent.glob("*.jsonl"))

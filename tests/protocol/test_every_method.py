@@ -13,6 +13,8 @@ from clawsite.infra import db
 from sessions_app.models import Run, Session
 from tests.protocol.shown import in_conversations, in_tests
 
+pytestmark = pytest.mark.dialect
+
 HERE = Path(__file__).parent
 WITH_WORKERS = [HERE.parent / "journeys" / "test_tools_invoke.py"]  # what needs more than a gateway
 # What a request needs besides the object, so that it fails for the object's sake.
@@ -35,7 +37,7 @@ SHOWN = [
     *(shown for file in sorted(HERE.glob("*.jsonl")) for shown in in_conversations(file)),
     *(shown for file in [*sorted(HERE.rglob("test_*.py")), *WITH_WORKERS] for shown in in_tests(file)),
 ]
-METHODS = registry.methods()
+METHODS = registry.list_methods()
 FOR_OPERATORS = {name: method for name, method in METHODS.items() if method.scopes}  # the others are a node's
 
 

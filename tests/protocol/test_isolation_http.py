@@ -15,7 +15,7 @@ from django.apps import apps
 from django.test import AsyncClient
 
 from clawsite.gateway.models import Device, Hook, PairingRequest
-from clawsite.routing.inbound import Address, Inbound, receive
+from clawsite.routing.inbound import Inbound, SessionAddress, receive
 from sessions_app.models import Attachment, Run, Session
 from tests.belongings import furnish, may_also, of_nothing, rows_now, stopped
 from tests.in_process import gateway
@@ -175,7 +175,7 @@ async def test_what_a_program_calls_a_session_leads_to_its_own(route, named, peo
     body, headers = named(theirs)
     if "user" in body:  # theirs has a session of that name too
         key = f"agent:main:openai-user:{quote(body['user'], safe='')}"
-        await receive(Inbound(theirs.owner, SECRET, f"theirs-{next(_numbers)}", Address(key), verbatim=True))
+        await receive(Inbound(theirs.owner, SECRET, f"theirs-{next(_numbers)}", SessionAddress(key), verbatim=True))
     async with gateway():
         caller = Caller(user)
         before = rows_now()
@@ -215,20 +215,19 @@ async def test_every_address_of_the_table_finds_ones_own_things(people):
     """Otherwise a wrong table would call an address safe that was never asked properly."""
     user, theirs = people
     user = may_also(user, *DUTIES)
-    differs = {}
+    by_address: dict[str, bool] = {}
     async with gateway():
         caller = Caller(user)
         for cell in await all_cells(caller):
+            address = cell.where.partition(" ")[2]
+            if by_address.get(address):  # one part that finds something is enough
+                continue
             if cell.kind.startswith("row of ") or any(closed in cell.where for closed in CLOSED) or cell.kind == "words":
                 continue
             caller.own = furnish(user, "ordinary")
             own, nothing = caller.own.named(cell.kind), of_nothing(theirs)[cell.kind]
-            answers = await within(3.0, caller.ask(cell, own)), await caller.ask(cell, nothing)
-            differs[cell] = levelled(answers[0], own, nothing) != levelled(answers[1], own, nothing)
-    by_address = {}
-    for cell, differ in differs.items():
-        address = cell.where.partition(" ")[2]
-        by_address[address] = by_address.get(address, False) or differ
+            answers = await within(1.0, caller.ask(cell, own)), await caller.ask(cell, nothing)
+            by_address[address] = levelled(answers[0], own, nothing) != levelled(answers[1], own, nothing)
     assert [address for address, differ in by_address.items() if not differ] == []
 
 

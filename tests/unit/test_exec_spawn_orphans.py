@@ -14,9 +14,9 @@ import pytest
 from tests.commands import eventually, processes_marked
 from tests.processes import PROJECT
 from tests.unit.test_exec_spawn import RUNAWAYS
-from tools_app.exec.sandbox.types import Level
+from tools_app.exec.sandbox.types import SandboxLevel
 
-levels = pytest.mark.parametrize("level", list(Level), ids=lambda level: level.word)
+levels = pytest.mark.parametrize("level", list(SandboxLevel), ids=lambda level: level.word)
 
 # Starts a command, says so, and sits there like a worker. {fault} is where a test breaks something.
 PARENT = """
@@ -25,25 +25,25 @@ from pathlib import Path
 from django.conf import settings
 settings.configure(USE_I18N=False)
 from tests.commands import Shell
-from tools_app.exec.processes.spawn import start
-from tools_app.exec.sandbox.types import Level
+from tools_app.exec.processes.spawn import start_process
+from tools_app.exec.sandbox.types import SandboxLevel
 {fault}
 async def main():
     shell = Shell(Path(sys.argv[1]))
-    level, marker, line = Level(int(sys.argv[2])), sys.argv[3], sys.argv[4]
+    level, marker, line = SandboxLevel(int(sys.argv[2])), sys.argv[3], sys.argv[4]
     spawn = shell.spawn(level, line, env={{"PATH": "/usr/bin:/bin", "MARKER": marker}})
     print("starting", flush=True)
-    running = await start(spawn)
+    running = await start_process(spawn)
     async for chunk in running.output():
         print(chunk.data.decode(), end="", flush=True)
 asyncio.run(main())
 """
-NO_DIE_WITH_PARENT = "from tools_app.execution import sandbox_bwrap; sandbox_bwrap.DIES_WITH_US = ()"
+NO_DIE_WITH_PARENT = "from tools_app.exec.sandbox import bwrap; bwrap.DIE_WITH_PARENT = ()"
 # The guard hears nothing of its parent's death, and does not look.
 NO_GUARD = """
-from tools_app.execution import sandbox_landlock
-real = sandbox_landlock.json.dumps
-sandbox_landlock.json = type("json", (), {{"dumps": staticmethod(lambda order: real(order | {{"guard": "{faulty}"}}))}})
+from tools_app.exec.sandbox import landlock
+real = landlock.json.dumps
+landlock.json = type("json", (), {{"dumps": staticmethod(lambda order: real(order | {{"guard": "{faulty}"}}))}})
 """
 DEAF_GUARD = """
 import os
@@ -86,7 +86,7 @@ def test_a_killed_worker_leaves_nothing(tmp_path, level):
     assert eventually(lambda: not processes_marked(marker), seconds=30)
 
 
-@pytest.mark.parametrize(("level", "fault"), [(Level.BWRAP, NO_DIE_WITH_PARENT), (Level.NONE, NO_GUARD)])
+@pytest.mark.parametrize(("level", "fault"), [(SandboxLevel.BWRAP, NO_DIE_WITH_PARENT), (SandboxLevel.NONE, NO_GUARD)])
 def test_without_its_bond_the_check_turns_red(tmp_path, level, fault):
     marker = f"marked-{uuid.uuid4().hex}"
     (tmp_path / "faulty").mkdir()

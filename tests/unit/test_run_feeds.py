@@ -22,7 +22,7 @@ def rows(monkeypatch):
     committed = {"seq": 1}
 
     async def read(fn, run, *args):
-        if fn is run_feed._heads:
+        if fn is run_feed._read_heads:
             return [(7, committed["seq"])]
         return [event(seq) for seq in range(args[0] + 1, committed["seq"] + 1)][:5]  # a page has five
 

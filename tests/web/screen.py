@@ -15,7 +15,9 @@ from tests.web.furnished import SIZES
 PATIENCE = 60_000  # ms: a loaded machine starts a run late, and that is not what is tested
 OpenChat = Callable[..., Page]
 NOW = 1_700_000_000_000
+# Both where the layout matters; behaviour is shown once, on the desk by default.
 on_desk_and_phone = pytest.mark.parametrize("size", SIZES)
+on_phone = pytest.mark.parametrize("size", ["phone"])
 STORED_ANSWER = {"role": "assistant", "messageId": "m1", "runId": "r1", "content": [{"type": "text", "text": "Hello"}]}
 
 

@@ -24,7 +24,7 @@ from clawsite.accounts.models import User
 from clawsite.accounts.sign_in import first_admin
 from clawsite.gateway.models import Device, Hook, PairingRequest
 from clawsite.infra import clock
-from clawsite.web.preferences import PAPER
+from clawsite.web.preferences import THEME_COLORS
 from sessions_app.models import Run, ToolCall
 from tests.conftest import PASSWORD
 from tests.policies import policy_restored
@@ -99,7 +99,7 @@ def test_pages_before_signing_in(fresh: Fresh, live: Stack, root: User, size: st
     look(page, "first-admin without a link", faults)
     User.objects.filter(pk=root.pk).update(is_active=False)
     try:
-        page.goto(first_admin.first_admin_link(live.url) or "")
+        page.goto(first_admin.create_first_admin_link(live.url) or "")
         page.get_by_role("button", name="Create the account").click()
         look(page, "first-admin", faults)
     finally:
@@ -114,7 +114,7 @@ def test_pages_of_errors(windows: dict[str, Page], live: Stack, user: User, size
 
     def answer(route: Route) -> None:  # these need a fault that a sound server does not have
         name = route.request.url.rsplit("/", 1)[1]
-        route.fulfill(body=render_to_string(f"{name}.html", {"theme": "system", "paper": PAPER}), content_type="text/html")
+        route.fulfill(body=render_to_string(f"{name}.html", {"theme": "system", "paper": THEME_COLORS}), content_type="text/html")
 
     page.route("**/fault/*", answer)
     for name in ("400", "403", "403_csrf", "500"):
@@ -143,13 +143,13 @@ def test_account_and_runs(windows: dict[str, Page], talk: Page, root: User, size
     page.goto("/account/")
     page.get_by_label("Current password").fill("wrong")
     page.get_by_label("New password", exact=True).fill("short")
-    page.get_by_label("New password, once more").fill("other")
+    page.get_by_label("Confirm new password").fill("other")
     page.get_by_role("button", name="Change password").click()
     expect(page.locator(".error").first).to_be_visible()
     look(page, "account refused", faults)
-    page.get_by_text("New token").click()
+    page.get_by_text("New access token").click()
     page.get_by_label("Name", exact=True).fill("shown once")
-    page.get_by_role("button", name="Make the token").click()
+    page.get_by_role("button", name="Create access token").click()
     expect(page.get_by_label("Secret")).to_be_visible()
     look(page, "token issued", faults)
     page.goto("/runs/")
@@ -192,7 +192,7 @@ def test_the_policy(windows: dict[str, Page], talk: Page, root: User, size: str,
         look_here("a draft with a mistake")
         page.locator("#d-deny").fill("glob")
         expect(page.locator("#draft-state .flips")).to_be_visible()
-        page.get_by_role("button", name="last 7 days").click()
+        page.get_by_role("button", name="Last 7 days").click()
         expect(page.locator("#replayed")).to_be_visible()
         look_here("a draft, replayed")
         page.locator("#d-deny").press_sequentially("\nweb")
@@ -216,7 +216,7 @@ def test_chat(windows: dict[str, Page], talk: Page, size: str, faults: list[str]
     open_all(page, "#messages")
     page.locator(".message.assistant .answer table").hover()
     look(page, "conversation, all open", faults)
-    page.get_by_role("button", name="Change and send again").first.click()
+    page.get_by_role("button", name="Edit and resend").first.click()
     look(page, "editing a message", faults)
     page.locator(".editor .cancel").click()
     page.get_by_label("Message", exact=True).press_sequentially("/")
@@ -255,10 +255,10 @@ def test_the_list_of_conversations(windows: dict[str, Page], talk: Page, size: s
     look(page, "dialog", faults)
     page.get_by_role("button", name="Cancel").click()
     show()
-    page.get_by_label("Search in all conversations").fill("compare")
+    page.get_by_label("Search all chats").fill("compare")
     expect(page.locator("#found-list mark").first).to_be_visible()
     look(page, "search", faults)
-    page.get_by_label("Search in all conversations").fill("")
+    page.get_by_label("Search all chats").fill("")
     page.locator("#open-palette").evaluate("e => e.click()")
     expect(page.locator("#palette-list [role=option]").first).to_be_visible()
     look(page, "palette", faults)
@@ -304,7 +304,7 @@ def test_chat_for_who_may_only_read(fresh: Fresh, live: Stack, person: Any, size
     live.sign_in(page, person("Auditor"))
     open_chat(page, "agent:main:main")
     expect(page.locator("#problem")).to_be_visible()
-    look(page, "read only", faults)
+    look(page, "Read-only", faults)
 
 
 @pytest.fixture(scope="module")
@@ -363,7 +363,7 @@ def test_dashboard_menu_and_filters_of_the_admin(windows: dict[str, Page], rows:
     page.goto("/admin/sessions_app/run/?q=nothing-like-that")
     look(page, "empty list", faults)
     if size == "phone":
-        page.get_by_role("button", name="Open the menu").click()
+        page.get_by_role("button", name="Open menu").click()
         look(page, "menu", faults)
         for address in (
             "sessions_app/run/{}/change/".format(Run.objects.order_by("pk")[0].pk),
@@ -393,7 +393,7 @@ def test_pages_of_the_admin_that_belong_to_no_list(
     expect(page.locator(".admin-secret")).to_be_visible()
     look(page, "token issued by the admin", faults)
     page.goto(f"/admin/gateway/hook/{Hook.objects.get(slug='news1').pk}/try/")
-    page.get_by_role("button", name="Show what the agent would be told").click()
+    page.get_by_role("button", name="Preview").click()
     expect(page.get_by_text("material to read, not instructions to follow")).to_be_visible()
     look(page, "a webhook tried", faults)
     clerk = person("User")

@@ -62,7 +62,7 @@ def too_small_for_fingers(page: Page) -> Any:
 @on_desk_and_phone
 def test_the_pages_before_signing_in_fit(opened: Callable[..., Page], site: str, database: None, size: dict[str, Any]) -> None:
     page = opened(**size)
-    link = first_admin.first_admin_link(site)
+    link = first_admin.create_first_admin_link(site)
     assert link
     for address in (f"{site}/sign-in/", link, f"{site}/not-there/", f"{site}/first-admin/wrong/"):
         page.goto(address)
@@ -78,7 +78,7 @@ def test_the_account_page_fits(opened: Callable[..., Page], site: str, user: Use
     User.objects.filter(pk=user.pk).update(display_name="N" * 150)
     page = opened(**size)
     sign_in(page, site, user)
-    page.get_by_text("New token").click()
+    page.get_by_text("New access token").click()
     expect(page.get_by_label("Name", exact=True)).to_be_visible()
     assert fits(page)
     page.get_by_label("Account menu").click()
@@ -160,13 +160,13 @@ def test_a_token_is_made_copied_and_revoked(page: Page, site: str, user: User) -
     sign_in(page, site, user)
     page.get_by_label("Name", exact=True).fill("laptop")
     page.get_by_label("Send messages").uncheck()
-    page.get_by_label("It works for").select_option("7")
-    page.get_by_role("button", name="Make the token").click()
+    page.get_by_label("Valid for").select_option("7")
+    page.get_by_role("button", name="Create access token").click()
     secret = page.get_by_label("Secret").input_value()
     page.get_by_role("button", name="Copy").click()
     expect(page.locator("#copied")).to_have_text("Copied.")
     assert page.evaluate("navigator.clipboard.readText()") == secret
-    principal = tokens.principal_for(secret)
+    principal = tokens.find_principal(secret)
     assert principal
     assert principal.scopes == {"operator.read"}
     page.get_by_role("link", name="I have copied it").click()
@@ -175,7 +175,7 @@ def test_a_token_is_made_copied_and_revoked(page: Page, site: str, user: User) -
     page.locator("summary", has_text="Revoke laptop").click()
     page.get_by_role("button", name="Revoke it").click()
     expect(page.get_by_role("status")).to_contain_text("is revoked")
-    assert tokens.principal_for(secret) is None
+    assert tokens.find_principal(secret) is None
 
 
 def test_another_browser_is_signed_out_from_here(page: Page, opened: Callable[..., Page], site: str, user: User) -> None:
@@ -184,7 +184,7 @@ def test_another_browser_is_signed_out_from_here(page: Page, opened: Callable[..
     sign_in(other, site, user)
     page.reload()
     page.get_by_role("button", name="Sign out Firefox 128").click()
-    expect(page.get_by_role("status")).to_have_text("That browser is signed out.")
+    expect(page.get_by_role("status")).to_have_text("That browser was signed out.")
     other.reload()
     expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
 
@@ -195,7 +195,7 @@ def test_a_new_password_keeps_this_browser_and_no_other(page: Page, opened: Call
     sign_in(other, site, user)
     page.get_by_label("Current password").fill(PASSWORD)
     page.get_by_label("New password", exact=True).fill("quite another passphrase")
-    page.get_by_label("New password, once more").fill("quite another passphrase")
+    page.get_by_label("Confirm new password").fill("quite another passphrase")
     page.get_by_role("button", name="Change password").click()
     expect(page.get_by_role("status")).to_contain_text("1 other browser was signed out")
     other.reload()

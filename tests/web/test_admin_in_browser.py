@@ -1,7 +1,7 @@
 """The admin in a real browser, under the strict policy: on a desk and a phone, by day and by night, by keyboard alone."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from django.conf import settings
@@ -20,6 +20,7 @@ from sessions_app.runs import lifecycle
 DESK = {"viewport": {"width": 1280, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 DAY, NIGHT = "rgb(249, 246, 240)", "rgb(25, 23, 20)"
+COLOURS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 NASTY = '<img src=x onerror="window.owned=1"><script>window.owned=1</script><p x-data x-init="window.owned=1">'
 
 
@@ -99,18 +100,16 @@ def addresses() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"color_scheme": "dark"}, PHONE, {**PHONE, "color_scheme": "dark"}],
-    ids=["desk", "night", "phone", "phone night"],
-)
+@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, PHONE], ids=["desk", "phone"])
 def test_every_list_and_form_opens_without_a_fault_and_fits(opened: Any, work: Run, options: dict[str, Any]) -> None:
     page = opened(**options)
     for address in addresses():
         answer = page.goto(address)
         assert answer and answer.status == 200, address
         expect(page.locator("h1")).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{address} scrolls sideways"
+        for colours in COLOURS:
+            page.emulate_media(color_scheme=colours)
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{address} scrolls sideways, {colours}"
         assert page.evaluate("window.owned") is None, f"{address} ran what somebody wrote"
 
 
@@ -135,7 +134,7 @@ def test_a_phone_opens_the_menu_and_goes_on(opened: Any) -> None:
     page = opened(**PHONE)
     menu = page.get_by_role("navigation", name="Administration")
     expect(menu).to_be_hidden()
-    page.get_by_role("button", name="Open the menu").click()
+    page.get_by_role("button", name="Open menu").click()
     menu.get_by_role("link", name="Agents").click()
     expect(page.get_by_role("heading", name="Agents", level=1)).to_be_visible()
     expect(menu).to_be_hidden()
@@ -157,7 +156,7 @@ def test_the_keyboard_reaches_content_search_filters_and_bulk_actions(opened: An
     expect(page.get_by_role("button", name="Filters")).to_be_focused()
     page.locator("input.action-select").focus()
     page.keyboard.press("Space")
-    expect(page.get_by_role("group", name="What to do with the chosen rows")).to_be_visible()
+    expect(page.get_by_role("group", name="Actions for the selected rows")).to_be_visible()
 
 
 def test_a_list_is_filtered_by_an_owner_found_while_typing(opened: Any, work: Run, person: Callable[..., User]) -> None:
@@ -182,7 +181,7 @@ def test_runs_are_stopped_after_a_look_at_what_will_happen(opened: Any, work: Ru
     expect(page.get_by_role("row", name="k1")).to_contain_text("it ends now and never starts again")
     assert Run.objects.get().status == "accepted"
     page.get_by_role("button", name="Stop runs (1)").click()
-    expect(page.get_by_text("1 run was asked to stop; 1 has ended.")).to_be_visible()
+    expect(page.get_by_text("Stop requested for 1 run; 1 has ended.")).to_be_visible()
     assert Run.objects.get().status == "aborted"
 
 

@@ -11,7 +11,11 @@ from playwright.sync_api import Page, expect
 from tests.policies import policy_restored
 from tests.processes import PROJECT
 from tests.stack import Stack
-from tests.web.screen import PATIENCE, OpenChat, answers, on_desk_and_phone, questions, send, until
+from tests.web.screen import PATIENCE, OpenChat, answers, on_phone, questions, send, until
+<<<<<<< HEAD
+=======
+from tools_app import policies, source_changes
+>>>>>>> suite
 from tools_app.models import McpServer
 from tools_app.policy_store import policies, source_changes
 
@@ -28,7 +32,6 @@ def says(text: str) -> str:
     return f"[[text={json.dumps(text)}]]"
 
 
-@on_desk_and_phone
 def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     send(page, says(RICH))
@@ -44,7 +47,6 @@ def test_an_answer_is_rendered_alike_while_it_grows_and_from_the_history(open_ch
     assert answer.evaluate("e => e.innerHTML.replace(/\\s+/g, ' ')") == live
 
 
-@on_desk_and_phone
 def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat, page: Page) -> None:
     key = "agent:main:changed"
     first = open_chat(key)
@@ -52,7 +54,7 @@ def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat,
     ask(first, says("two"), "two")
     second = open_chat(key, page.context.new_page())
     expect(answers(second)).to_have_count(2, timeout=PATIENCE)
-    first.get_by_role("button", name="Change and send again").last.click()
+    first.get_by_role("button", name="Edit and resend").last.click()
     first.locator(".editor textarea").fill(says("three"))
     first.locator(".editor").get_by_role("button", name="Send").click()
     for window in (first, second):
@@ -65,7 +67,7 @@ def test_a_question_can_be_changed_and_other_windows_follow(open_chat: OpenChat,
 def test_an_answer_can_be_had_again(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     ask(page, says("once"), "once")
-    page.get_by_role("button", name="Answer again").click()
+    page.get_by_role("button", name="Regenerate").click()
     expect(page.locator(".ending[data-state=ended]")).to_be_attached(timeout=PATIENCE)
     expect(answers(page)).to_have_text(["once"], timeout=PATIENCE)
     assert questions(page) == [says("once")]
@@ -82,7 +84,7 @@ def test_a_fork_holds_what_was_said_until_there_and_goes_on_by_itself(open_chat:
     expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
     assert page.url != before
     ask(page, says("elsewhere"), "elsewhere")
-    page.get_by_role("button", name="Answer again").first.click()  # of a message that was copied; what follows goes
+    page.get_by_role("button", name="Regenerate").first.click()  # of a message that was copied; what follows goes
     page.locator(".editor textarea").press("Enter")
     expect(answers(page)).to_have_text(["one"], timeout=PATIENCE)
     page.goto(before)
@@ -100,7 +102,7 @@ def test_a_link_to_a_message_leads_to_it(open_chat: OpenChat, live: Stack) -> No
     expect(page.locator(".message.pointed-at")).to_contain_text("one", timeout=PATIENCE)
 
 
-@on_desk_and_phone
+@on_phone
 def test_a_failure_says_what_to_do_also_after_a_reload(open_chat: OpenChat) -> None:
     page = open_chat(agent="main")
     send(page, "[[error=401]]")
@@ -169,5 +171,5 @@ def test_a_conversation_deleted_elsewhere_can_be_brought_back(open_chat: OpenCha
     ask(page, says("kept"), "kept")
     page.evaluate(DELETE, "agent:main:gone")
     expect(page.locator("#trouble")).to_contain_text("was deleted", timeout=PATIENCE)
-    page.get_by_role("button", name="Bring it back").click()
+    page.get_by_role("button", name="Restore").click()
     expect(answers(page)).to_have_text(["kept"], timeout=PATIENCE)

@@ -78,7 +78,7 @@ def test_while_everything_is_stopped_it_does_not_say_ready(operator: User, work:
     freezes.freeze(Freeze.Scope.ALL, reason="smoke", by=operator)
     assert health() == ("stopped", "bad")
     assert '<div data-tile="health" data-tone="bad"><dt>Health</dt><dd>stopped</dd>' in opened(operator).content.decode()
-    freezes.lift(Freeze.Scope.ALL, reason="aired", by=operator)
+    freezes.resume(Freeze.Scope.ALL, reason="aired", by=operator)
     assert health() == ("ready", "good")
 
 
@@ -129,7 +129,7 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(
 
 def test_an_empty_installation_has_a_dashboard_too(operator: User) -> None:
     page = opened(operator).content.decode()
-    assert "Nothing in this time." in page
+    assert "No data for this period." in page
     assert "No worker is known" in page
 
 

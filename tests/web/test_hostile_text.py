@@ -215,10 +215,10 @@ def test_titles_agents_search_and_palette(page: Page, watch: Watch, root: User) 
     expect(page.locator("#agent option").nth(len(AGENTS))).to_be_attached()
     watch.look(page, "agents")
     for words in ("onerror", "script", "javascript evil"):
-        page.get_by_label("Search in all conversations").fill(words)
+        page.get_by_label("Search all chats").fill(words)
         expect(page.locator("#found-list mark").first).to_be_visible()
         watch.look(page, f"search for {words}")
-    page.get_by_label("Search in all conversations").fill("")
+    page.get_by_label("Search all chats").fill("")
     page.locator("#open-palette").click()
     page.locator("#palette-words").fill("img")
     expect(page.locator("#palette-list [role=option]").first).to_be_visible()
@@ -249,7 +249,7 @@ def test_runs_account_and_dashboard(page: Page, watch: Watch, live: Stack, root:
     watch.look(page, "dashboard")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows(root: User) -> Iterator[None]:
     """Rows of tables that the other tests have not filled."""
     session = ensure_session(root, "agent:main:administered")
@@ -328,25 +328,23 @@ def test_devices_on_the_account_page(page: Page, watch: Watch, rows: None) -> No
     watch.look(page, "devices")
 
 
-def test_the_admin(page: Page, watch: Watch, rows: None) -> None:
-    for model in admin.site._registry:
-        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
-        row = model._default_manager.order_by("-pk").first()
-        addresses = [reverse(f"{name}_changelist")]
-        if row is not None:
-            addresses += [reverse(f"{name}_{view}", args=[row.pk]) for view in ("change", "history")]
-        for address in addresses:
-            page.goto(address)
-            watch.look(page, address)
+@pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
+def test_the_admin(page: Page, watch: Watch, rows: None, model: Any) -> None:
+    name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+    row = model._default_manager.order_by("-pk").first()
+    addresses = [reverse(f"{name}_changelist")]
+    if row is not None:
+        addresses += [reverse(f"{name}_{view}", args=[row.pk]) for view in ("change", "history")]
+    for address in addresses:
+        page.goto(address)
+        watch.look(page, address)
+    page.goto(addresses[0])
+    for action in page.locator("select[name=action] option:not([value=''])").evaluate_all("all => all.map((each) => each.value)"):
         page.goto(addresses[0])
-        for action in page.locator("select[name=action] option:not([value=''])").evaluate_all(
-            "all => all.map((each) => each.value)"
-        ):
-            page.goto(addresses[0])
-            page.evaluate("document.querySelectorAll('input.action-select').forEach((box) => { box.checked = true })")
-            page.locator("select[name=action]").select_option(action)
-            page.get_by_role("button", name="Go").click()
-            watch.look(page, f"{addresses[0]} {action}")
+        page.evaluate("document.querySelectorAll('input.action-select').forEach((box) => { box.checked = true })")
+        page.locator("select[name=action]").select_option(action)
+        page.get_by_role("button", name="Go").click()
+        watch.look(page, f"{addresses[0]} {action}")
 
 
 def test_what_gets_through_would_be_noticed(browser: Browser, live: Stack) -> None:

@@ -9,13 +9,13 @@ from playwright.sync_api import Browser, Page, expect
 from clawsite.accounts.models import User
 from clawsite.infra import clock
 from sessions_app.events import journal
-from sessions_app.events.journal import NewEntry, Placed
+from sessions_app.events.journal import EntryPosition, NewEntry
 from sessions_app.models import Session
 from tests.services import free_port
 from tests.stack import Stack
 from tests.web.cable import cable
 from tests.web.furnished import SIZES
-from tests.web.screen import answer_words, answers, on_desk_and_phone, send, show_list
+from tests.web.screen import answer_words, answers, on_phone, send, show_list
 
 PATIENCE = 60_000
 TURNS = 2_500
@@ -26,7 +26,10 @@ def long_talk(user: User) -> Session:
     session = Session.objects.create(owner=user, key="agent:demo:long", agent="demo", title="Long talk", entry_count=2 * TURNS)
     words = [(role, f"{role} {n}") for n in range(1, TURNS + 1) for role in ("user", "assistant")]
     entries = [
-        (Placed(session.pk, 1, at), NewEntry("message", role, [{"type": "text", "text": text}], text, f"{session.pk.hex[:8]}{at}"))
+        (
+            EntryPosition(session.pk, 1, at),
+            NewEntry("message", role, [{"type": "text", "text": text}], text, f"{session.pk.hex[:8]}{at}"),
+        )
         for at, (role, text) in enumerate(words, 1)
     ]
     for start in range(0, len(entries), 500):
@@ -67,7 +70,7 @@ def test_five_thousand_messages_come_in_pieces_without_a_hole(live: Stack, user:
     phone.context.close()
 
 
-@on_desk_and_phone
+@on_phone
 def test_five_hundred_conversations_are_listed_to_the_last(live: Stack, user: User, page: Page) -> None:
     now = clock.now()
     Session.objects.bulk_create(

@@ -11,7 +11,7 @@ from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions.service import ensure_session
 from tests.stack import Stack
-from tests.web.screen import OpenChat, on_desk_and_phone, send
+from tests.web.screen import OpenChat, on_phone, send
 
 PATIENCE = 40_000  # ms: a loaded machine starts a run late, and that is not what is tested here
 
@@ -24,7 +24,6 @@ def opened(page: Page, live: Stack, user: User, prompt: str) -> tuple[Page, Run]
     return page, Run.objects.get(pk=accepted.pk)
 
 
-@on_desk_and_phone
 def test_a_run_is_followed_to_its_end(page: Page, live: Stack, user: User) -> None:
     page, run = opened(page, live, user, "[[tokens=30 delay_ms=100]] count the sheep")
     expect(page.locator("#live")).to_be_visible(timeout=PATIENCE)
@@ -35,7 +34,7 @@ def test_a_run_is_followed_to_its_end(page: Page, live: Stack, user: User) -> No
     expect(page.locator("#story .said").last.locator(":scope > .text")).not_to_be_empty()
 
 
-@on_desk_and_phone
+@on_phone
 def test_a_run_is_stopped_from_its_page(page: Page, live: Stack, user: User) -> None:
     page, _run = opened(page, live, user, "[[tokens=400 delay_ms=100]] count many sheep")
     expect(page.locator("#now-state")).to_have_text("running", timeout=PATIENCE)
@@ -44,7 +43,6 @@ def test_a_run_is_stopped_from_its_page(page: Page, live: Stack, user: User) -> 
     expect(page.locator("#story .note").last).to_have_text(re.compile("Stopped"))
 
 
-@on_desk_and_phone
 def test_a_run_with_an_error_is_played_back_and_exported(page: Page, live: Stack, user: User) -> None:
     broken = '[[tool=glob args={"pattern":"*"}]] [[tool=read args={"path":"not-there.txt"}]] look around'
     page, run = opened(page, live, user, broken)
@@ -52,7 +50,7 @@ def test_a_run_with_an_error_is_played_back_and_exported(page: Page, live: Stack
     run.refresh_from_db()
     expect(page.locator("#place")).to_have_text(f"event {run.seq} of {run.seq}", timeout=PATIENCE)
     story, scrub = page.locator("#story"), page.locator("#scrub")
-    page.get_by_role("button", name="To the beginning").click()
+    page.get_by_role("button", name="Go to start").click()
     expect(page.locator("#place")).to_have_text(f"event 1 of {run.seq}")
     expect(page.locator("#now-state")).to_have_text("queued")
     page.get_by_role("button", name="First error").click()

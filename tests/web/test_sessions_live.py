@@ -28,7 +28,6 @@ def choose(page: Page, title: str, act: str) -> None:
     page.get_by_role("menuitem", name=act).click()
 
 
-@on_desk_and_phone
 def test_the_list_of_another_window_follows(open_chat: OpenChat, page: Page) -> None:
     first = open_chat("agent:main:followed")
     second = open_chat("agent:main:elsewhere", page.context.new_page())
@@ -51,13 +50,13 @@ def test_an_answer_that_nobody_has_seen_is_new(open_chat: OpenChat, user: User) 
     page = open_chat("agent:main:unseen")
     send(page, "[[tokens=10 delay_ms=50]] tell me later")
     expect(item(page, "tell me later")).to_be_visible(timeout=PATIENCE)
-    page.get_by_role("button", name="New conversation", exact=True).click()
+    page.get_by_role("button", name="New chat", exact=True).click()
     expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=PATIENCE)
     page.reload()
     expect(item(page, "tell me later").locator(".mark")).to_have_text("New", timeout=PATIENCE)
     item(page, "tell me later").get_by_role("link").click()
     answered(page)
-    page.get_by_role("button", name="New conversation", exact=True).click()
+    page.get_by_role("button", name="New chat", exact=True).click()
     expect(item(page, "tell me later").locator(".mark")).to_be_hidden()
     unread = SessionMark.objects.filter(user=user, read_position__lt=F("session__entry_count"))
     until(page, lambda: not unread.exists())  # the server has heard of it
@@ -79,10 +78,10 @@ def test_search_leads_to_the_message(open_chat: OpenChat) -> None:
         ("天气很好", ["天气很好"], "适合散步"),  # in the middle of words that have no blanks between them
     ):
         show_list(page)
-        page.get_by_role("button", name="New conversation", exact=True).click()
+        page.get_by_role("button", name="New chat", exact=True).click()
         expect(page.locator(".message")).to_have_count(0)
         show_list(page)
-        page.get_by_label("Search in all conversations").fill(wanted)
+        page.get_by_label("Search all chats").fill(wanted)
         expect(hit.locator("mark")).to_have_text(marked, timeout=PATIENCE)
         hit.click()
         expect(page.locator(".message.assistant.pointed-at")).to_contain_text(said, timeout=PATIENCE)
@@ -140,7 +139,7 @@ def test_agent_and_model_are_chosen_and_the_context_is_measured(open_chat: OpenC
     page = open_chat("agent:demo:before-the-choice")
     page.get_by_role("button", name="Details").click()
     page.locator("#agent").select_option("main")
-    expect(page.locator("#title")).to_have_text("New conversation")
+    expect(page.locator("#title")).to_have_text("New chat")
     assert "agent%3Amain%3A" in page.url
     send(page, '[[text="from the agent"]] which one?')
     answered(page, "from the agent")
@@ -167,12 +166,12 @@ def test_one_acts_and_goes_elsewhere_from_the_palette(open_chat: OpenChat) -> No
         page.keyboard.press("Enter")
 
     choose_in_palette("rename", "Rename")
-    expect(page.get_by_label("Name of the conversation")).to_be_focused()
+    expect(page.get_by_label("Chat name")).to_be_focused()
     page.keyboard.type("Lost keys")
     page.keyboard.press("Enter")
     expect(item(page, "Lost keys")).to_be_visible(timeout=PATIENCE)
-    choose_in_palette("new conv", "New conversation")
-    expect(page.locator("#title")).to_have_text("New conversation")
+    choose_in_palette("new conv", "New chat")
+    expect(page.locator("#title")).to_have_text("New chat")
     choose_in_palette("lost", "Lost keys")
     expect(page.locator("#title")).to_have_text("Lost keys", timeout=PATIENCE)
     expect(answers(page)).to_have_text(["here it is"], timeout=PATIENCE)

@@ -13,25 +13,25 @@ from django.utils.translation import gettext_lazy as _
 
 from clawsite.accounts.models import User
 from clawsite.infra import clock
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.base import Around, ClawAdmin, Page, ReadOnlyAdmin, ReadOnlyInline
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.base import ClawAdmin, PageLink, ReadOnlyAdmin, ReadOnlyInline, RelatedRows
 from clawsite.infra.admin.display import link_column
 from tools_app.admin.base import VersionedAdmin
 from tools_app.admin.exec_forms import ExecRuleForm, GrantForm
 from tools_app.approvals import grants
-from tools_app.exec.rules import delete_rule, note_groups, save_rule
+from tools_app.exec.rules import delete_rule, record_groups, save_rule
 from tools_app.models import Approval, ApprovalVote, Command, ExecRule, Grant
 
-PLACE = ["scope", "subject"]
+SCOPE_FIELDS = ["scope", "subject"]
 
 
-def _editor(request: HttpRequest) -> User:
+def _current_user(request: HttpRequest) -> User:
     return cast(User, request.user)  # the admin admits nobody who is not signed in
 
 
 @admin.register(ExecRule)
 class ExecRuleAdmin(VersionedAdmin):
-    when_empty = _("No rule: every command is refused. Add one, or press “Let agent main ask” on the page of approvals.")
+    when_empty = _("No rules: every command is denied. Add one, or let an agent request commands on the Approvals page.")
     audited_as = ""  # by rules, with what they say
     form = ExecRuleForm
     list_display = [
@@ -51,52 +51,55 @@ class ExecRuleAdmin(VersionedAdmin):
     filter_horizontal = ["approver_groups"]
     fieldsets = [
         (
-            _("Where it applies"),
-            {"fields": [(*PLACE,)], "description": _("One rule a place. What is left empty has no opinion; the strictest counts.")},
+            _("Scope"),
+            {
+                "fields": [(*SCOPE_FIELDS,)],
+                "description": _("One rule per scope. Empty fields don’t apply; the strictest rule wins."),
+            },
         ),
-        (_("May commands run"), {"fields": ["security", "ask", "ask_fallback", "seen_version"]}),
-        (_("Who approves"), {"fields": ["approver_groups", ("exclude_requester", "two_people"), "expires_seconds"]}),
+        (_("Command execution"), {"fields": ["security", "ask", "ask_fallback", "seen_version"]}),
+        (_("Approvers"), {"fields": ["approver_groups", ("exclude_requester", "two_people"), "expires_seconds"]}),
         (
-            _("What a command gets"),
+            _("Sandbox and limits"),
             {"fields": ["minimum_level", ("network", "timeout_seconds"), "unsafe_without_isolation"]},
         ),
-        (_("Sandboxed sessions"), {"fields": ["sandbox_mode", "sandbox_scope", "workspace_access"]}),
+        (_("Isolated workspaces"), {"fields": ["sandbox_mode", "sandbox_scope", "workspace_access"]}),
     ]
 
-    @admin.display(description=_("place"), ordering="scope")
+    @admin.display(description=_("scope"), ordering="scope")
     def place(self, rule: ExecRule) -> str:
         return str(rule)
 
-    def around(self, row: ExecRule) -> Iterable[Page]:
-        yield Page(_("Approvals"), "approvals")
-        yield Page(_("Try a command"), "try-command")
+    def around(self, row: ExecRule) -> Iterable[PageLink]:
+        yield PageLink(_("Approvals"), "approvals")
+        yield PageLink(_("Try a command"), "try-command")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ExecRule | None = None) -> list[str]:
-        return PLACE if obj else []
+        return SCOPE_FIELDS if obj else []
 
     def save_model(self, request: HttpRequest, obj: ExecRule, form: Any, change: bool) -> None:
-        save_rule(obj, by=_editor(request), expected_version=form.cleaned_data["seen_version"] if change else None)
+        save_rule(obj, by=_current_user(request), expected_version=form.cleaned_data["seen_version"] if change else None)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
         if "approver_groups" in form.changed_data:
-            note_groups(form.instance, by=_editor(request))
+            record_groups(form.instance, by=_current_user(request))
 
-    def version_now(self, request: HttpRequest, object_id: str) -> int | None:
+    def current_version(self, request: HttpRequest, object_id: str) -> int | None:
         rule = self.get_object(request, unquote(object_id))
         return rule.version if rule else None
 
     def delete_model(self, request: HttpRequest, obj: ExecRule) -> None:
-        delete_rule(obj, by=_editor(request), expected_version=self.seen(request))
+        delete_rule(obj, by=_current_user(request), expected_version=self.seen(request))
 
     def _plugins_for(self, request: HttpRequest, object_id: str | None) -> list[str]:
         return []  # a rule about commands names no tools
 
 
-def _taking_back(request: HttpRequest, grant: Grant) -> Outlook:
+def _preview_revocation(request: HttpRequest, grant: Grant) -> ActionPreview:
     if grant.revoked_at:
-        return Outlook(_("was taken back already"), acts=False)
-    return Outlook(_("does not count any more"))
+        return ActionPreview(_("Already revoked"), acts=False)
+    return ActionPreview(_("Will be revoked"))
 
 
 @admin.register(Grant)
@@ -104,7 +107,8 @@ class GrantAdmin(ClawAdmin):
     """New ones can be added and living ones taken back; none is changed or deleted, so that one can see later what was allowed."""
 
     when_empty = _(
-        "Every command is asked about. Add programs that need no question, or let approvers grant them when they answer."
+        "No grants yet: every command needs approval. Add programs that can run without approval, or let approvers grant them "
+        "when they approve requests."
     )
     form = GrantForm
     list_display = [
@@ -112,7 +116,7 @@ class GrantAdmin(ClawAdmin):
         "scope",
         "subject",
         "agent",
-        link_column("owner", _("given by")),
+        link_column("owner", _("granted by")),
         "expires_at",
         "uses_left",
         "uses",
@@ -125,9 +129,9 @@ class GrantAdmin(ClawAdmin):
     ordering = ["-created_at"]
     actions = ["revoke"]
     adding = [
-        (_("What may run"), {"fields": ["programs"]}),
-        (_("Where"), {"fields": [("scope", "subject"), "agent"]}),
-        (_("How long"), {"fields": [("days", "uses_left"), "note"]}),
+        (_("Allowed programs"), {"fields": ["programs"]}),
+        (_("Scope"), {"fields": [("scope", "subject"), "agent"]}),
+        (_("Valid for"), {"fields": [("days", "uses_left"), "note"]}),
     ]
     looking = [
         "entries",
@@ -153,9 +157,9 @@ class GrantAdmin(ClawAdmin):
 
     def save_model(self, request: HttpRequest, obj: Grant, form: Any, change: bool) -> None:
         given = form.cleaned_data
-        made = grants.add_by_hand(
+        made = grants.add_manually(
             given["programs"],
-            by=_editor(request),
+            by=_current_user(request),
             scope=given["scope"],
             subject=given["subject"],
             agent=given["agent"],
@@ -165,17 +169,17 @@ class GrantAdmin(ClawAdmin):
         )
         obj.pk = made.pk
 
-    @confirmed(
-        label=_("Take back"),
-        warning=_("Commands that run go on. The next one like it is asked about."),
+    @with_confirmation(
+        label=_("Revoke"),
+        warning=_("Running commands continue. The next matching command will need approval."),
         permission="revoke",
-        outlook=_taking_back,
+        outlook=_preview_revocation,
     )
     @transaction.atomic
     def revoke(self, request: HttpRequest, chosen: list[Grant]) -> str:
         for grant in chosen:
-            grants.revoke(grant.pk, by=_editor(request))
-        return gettext("Taken back: %(count)d") % {"count": len(chosen)}
+            grants.revoke_grant(grant.pk, by=_current_user(request))
+        return gettext("Revoked: %(count)d") % {"count": len(chosen)}
 
 
 class VoteInline(ReadOnlyInline):
@@ -191,7 +195,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         "status",
         "tool",
         "agent",
-        link_column("requester", _("asked by")),
+        link_column("requester", _("requested by")),
         "decision",
         link_column("decided_by", _("decided by")),
         "decided_at",
@@ -204,14 +208,16 @@ class ApprovalAdmin(ReadOnlyAdmin):
     words = ("plan", "shown", "why", "reason", "void_reason")
     inlines = [VoteInline]
 
-    def around(self, row: Approval) -> Iterable[Around | Page]:
-        yield Page(_("The question"), "approval", row.pk)
-        yield Around(_("Grants"), Grant, {"approval": str(row.pk)})
+    def around(self, row: Approval) -> Iterable[RelatedRows | PageLink]:
+        yield PageLink(_("Request details"), "approval", row.pk)
+        yield RelatedRows(_("Grants"), Grant, {"approval": str(row.pk)})
 
 
 @admin.register(Command)
 class CommandAdmin(ReadOnlyAdmin):
-    when_empty = _("No command has been started yet. Let an agent ask under Approvals, then write “run ls -la” in the chat.")
+    when_empty = _(
+        "No commands have been started yet. Let an agent request commands under Approvals, then write “run ls -la” in the chat."
+    )
     list_display = ["name", "status", "exit_code", "signal", "background", "worker", "started_at", "ended_at"]
     list_filter = ["status", "background", "started_at"]
     search_fields = ["name", "plan_hash", "worker"]

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from sessions_app.models import Session
-from tools_app.approvals.grants import MOST_USES, fault_of
+from tools_app.approvals.grants import MAX_USES, find_pattern_error
 from tools_app.models import ExecRule, Grant
 
 if TYPE_CHECKING:  # unfold brings no types, and Django's classes take no parameters at run time
@@ -43,13 +43,11 @@ class ExecRuleForm(RuleModelForm):
         if row.pk:
             now = ExecRule.objects.filter(pk=row.pk).values_list("version", flat=True).first()
             if given.get("seen_version") != now:
-                raise ValidationError(
-                    _("Somebody else has changed this rule since you opened it. Open it again to see what it says now.")
-                )
+                raise ValidationError(_("Another user changed this rule after you opened it. Reopen it to see the current rule."))
             return given
         scope, subject = given.get("scope", ""), given.get("subject", "").strip()
         given["subject"] = subject
-        if fault := place_fault(scope, subject):
+        if fault := find_scope_error(scope, subject):
             self.add_error("subject", fault)
         return given
 
@@ -59,18 +57,18 @@ class GrantForm(GrantModelForm):
         label=gettext_lazy("Programs"),
         widget=Textarea(attrs={"rows": 4, "spellcheck": "false"}),
         help_text=gettext_lazy(
-            "One a line: a name such as git, a real path, or a pattern such as /usr/bin/python3*. "
-            "What they may be given is still judged: harmless arguments run, others are asked about."
+            "One per line: a name such as git, a real path, or a pattern such as /usr/bin/python3*. Arguments are still "
+            "checked: safe arguments run, others need approval."
         ),
     )
 
     days = forms.IntegerField(
-        label=gettext_lazy("For how many days"),
+        label=gettext_lazy("Valid for (days)"),
         required=False,
         min_value=1,
         max_value=3650,
         widget=Number,
-        help_text=gettext_lazy("Empty: until it is taken back"),
+        help_text=gettext_lazy("Leave blank for no expiration."),
     )
 
     class Meta:
@@ -79,15 +77,15 @@ class GrantForm(GrantModelForm):
 
     def clean_programs(self) -> list[str]:
         named = [line.strip() for line in self.cleaned_data["programs"].split("\n") if line.strip()]
-        faults = [fault for pattern in named if (fault := fault_of(pattern))]
+        faults = [fault for pattern in named if (fault := find_pattern_error(pattern))]
         if faults:
             raise ValidationError(faults)
         return named
 
     def clean_uses_left(self) -> int | None:
         uses: int | None = self.cleaned_data["uses_left"]
-        if uses is not None and not 1 <= uses <= MOST_USES:
-            raise ValidationError(_("it can be allowed 1 to %(most)d times") % {"most": MOST_USES})
+        if uses is not None and not 1 <= uses <= MAX_USES:
+            raise ValidationError(_("The number of uses must be between 1 and %(most)d.") % {"most": MAX_USES})
         return uses
 
     def clean(self) -> dict[str, Any]:
@@ -96,24 +94,24 @@ class GrantForm(GrantModelForm):
         given["subject"] = subject
         if scope == Grant.Scope.DIRECTORY:
             if not subject.startswith("/"):
-                self.add_error("subject", _("name a directory by its whole path"))
-        elif fault := place_fault(scope, subject):
+                self.add_error("subject", _("Enter the full path of the directory."))
+        elif fault := find_scope_error(scope, subject):
             self.add_error("subject", fault)
         return given
 
 
-def place_fault(scope: str, subject: str) -> str:
+def find_scope_error(scope: str, subject: str) -> str:
     """What is wrong with the subject of a scope, in words; empty when nothing is."""
     if scope == ExecRule.Scope.INSTALLATION:
-        return _("leave it empty: it applies to everybody") if subject else ""
+        return _("Leave this blank: the scope includes everyone.") if subject else ""
     if not subject:
-        return _("name the agent or the session")
-    if scope == ExecRule.Scope.SESSION and not _is_session(subject):
-        return _("there is no such session; its id is on its page in the admin")
+        return _("Enter an agent or session.")
+    if scope == ExecRule.Scope.SESSION and not _session_exists(subject):
+        return _("Session not found. Its ID is on its page in the admin.")
     return ""
 
 
-def _is_session(subject: str) -> bool:
+def _session_exists(subject: str) -> bool:
     try:
         return Session.objects.filter(pk=UUID(subject)).exists()
     except ValueError:

@@ -25,8 +25,8 @@ else:
 
     ServerModelForm = PluginModelForm = forms.ModelForm
 
-HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+HEADER_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class LinesField(forms.CharField):
@@ -62,43 +62,45 @@ class PairsField(forms.CharField):
                 continue
             if not mark or not self._name.fullmatch(name):
                 raise ValidationError(
-                    gettext("“%(line)s”: write NAME%(mark)sVALUE") % {"line": line.strip()[:40], "mark": self._mark}
+                    gettext("“%(line)s”: use the form NAME%(mark)sVALUE.") % {"line": line.strip()[:40], "mark": self._mark}
                 )
             pairs[name] = rest
         return pairs
 
 
 class McpServerForm(ServerModelForm):
-    args = LinesField(label=_("Arguments"), required=False, help_text=_("One a line. Example: mcp-server-time"))
+    args = LinesField(label=_("Arguments"), required=False, help_text=_("One per line. Example: mcp-server-time"))
     env = PairsField(
         label=_("Environment"),
         required=False,
         mark="=",
-        name=VARIABLE,
+        name=VARIABLE_PATTERN,
         help_text=_(
-            "NAME=VALUE, one a line, added to PATH, HOME, LANG and the like. A secret stays in the worker’s own environment "
-            "and is named: API_KEY=${WEATHER_API_KEY}"
+            "NAME=VALUE, one per line, added to PATH, HOME, LANG and similar variables. Keep secrets in the worker’s "
+            "environment and refer to them by name: API_KEY=${WEATHER_API_KEY}"
         ),
     )
     headers = PairsField(
         label=_("Headers"),
         required=False,
         mark=":",
-        name=HEADER,
-        help_text=_("Name: value, one a line. Example: Authorization: Bearer ${WEATHER_TOKEN}"),
+        name=HEADER_PATTERN,
+        help_text=_("Name: value, one per line. Example: Authorization: Bearer ${WEATHER_TOKEN}"),
     )
     include = LinesField(
-        label=_("Only these tools"), required=False, help_text=_("The server’s own names, one a line; get_* is allowed. Empty: all")
+        label=_("Only these tools"),
+        required=False,
+        help_text=_("Tool names as the server defines them, one per line; get_* is allowed. Leave blank for all."),
     )
-    exclude = LinesField(label=_("Not these tools"), required=False, help_text=_("One a line. Stronger than the list above"))
+    exclude = LinesField(label=_("Exclude these tools"), required=False, help_text=_("One per line. Overrides the list above."))
     # What the editor had before them: what somebody else has changed meanwhile is not overwritten unseen.
     seen_revision = forms.IntegerField(label="", required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = McpServer
-        fields = ["name", *servers.SETTINGS]
+        fields = ["name", *servers.SETTING_FIELDS]
         # Not the model's own words: the admin shows help as HTML, and would take `<name>` for a tag.
-        help_texts = {"name": _("Its tools are called weather__forecast and so on, and policies may name it. Example: weather")}
+        help_texts = {"name": _("Its tools are named weather__forecast and so on, and policies can refer to it. Example: weather")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -112,7 +114,7 @@ class McpServerForm(ServerModelForm):
         settings = {name: value for name, value in cleaned.items() if name != "seen_revision"}
         wanted = McpServer(pk=self.instance.pk, **({"name": self.instance.name} | settings))
         try:
-            _rehearse(source_changes.save_server, wanted, expected_revision=cleaned.get("seen_revision"))
+            _dry_run(source_changes.save_server, wanted, expected_revision=cleaned.get("seen_revision"))
         except ValidationError as refused:
             if isinstance(refused.__cause__, Conflict):
                 self._renew()
@@ -134,12 +136,12 @@ class PluginForm(PluginModelForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if "enabled" in cleaned:
-            _rehearse(source_changes.switch_plugins, [self.instance], on=cleaned["enabled"])
+            _dry_run(source_changes.switch_plugins, [self.instance], on=cleaned["enabled"])
         return cleaned
 
 
-def _rehearse(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+def _dry_run(change: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     try:
-        source_changes.rehearse(change, *args, **kwargs)
+        source_changes.dry_run(change, *args, **kwargs)
     except ClawError as refused:
         raise ValidationError(refused.message) from refused

@@ -26,19 +26,19 @@ class Approval(models.Model):
     """A question about exactly one plan. Bound to its hash, answered once, used once."""
 
     class Status(models.TextChoices):
-        PENDING = "pending", _("Waiting")
+        PENDING = "pending", _("Pending")
         APPROVED = "approved", _("Approved")
         DENIED = "denied", _("Denied")
         EXPIRED = "expired", _("Expired")
-        VOID = "void", _("Void")  # the run was stopped, the session reset, an executable changed
+        VOID = "void", _("Canceled")  # the run was stopped, the session reset, an executable changed
         USED = "used", _("Used")  # the command was started
 
     class Decision(models.TextChoices):
-        ONCE = "allow-once", _("allowed once")
-        FOR = "allow-for", _("allowed for a while")
-        ALWAYS = "allow-always", _("allowed always")
-        DENY = "deny", _("denied")
-        DROP = "drop", _("dropped by who asked")
+        ONCE = "allow-once", _("Allowed once")
+        FOR = "allow-for", _("Allowed for a limited time")
+        ALWAYS = "allow-always", _("Always allowed")
+        DENY = "deny", _("Denied")
+        DROP = "drop", _("Skipped by requester")
 
     ENTERED_FROM = {
         Status.APPROVED: [Status.PENDING],
@@ -48,47 +48,55 @@ class Approval(models.Model):
         Status.USED: [Status.APPROVED],
     }
 
-    id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
     # A program from outside may ask about a command that it runs itself: then there is neither a session nor a run.
     session = models.ForeignKey(
         Session, null=True, blank=True, on_delete=models.CASCADE, related_name="approvals", verbose_name=_("session")
     )
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.CASCADE, related_name="approvals", verbose_name=_("run"))
     generation = models.PositiveIntegerField(_("generation"), default=1)
-    call_id = models.CharField(_("call id"), max_length=200)
+    call_id = models.CharField(_("call ID"), max_length=200)
     tool = models.CharField(_("tool"), max_length=128)
     agent = models.CharField(_("agent"), max_length=64)
-    requester = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", verbose_name=_("asked by"))
+    requester = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", verbose_name=_("requested by")
+    )
     plan = models.JSONField(_("plan"))
     plan_hash = models.CharField(_("plan hash"), max_length=64)
-    shown = models.JSONField(_("shown"), help_text=_("The parts of the line, why it was asked, what it may touch"))
-    why = models.TextField(_("the agent's words"), blank=True)
-    policy_version = models.PositiveIntegerField(_("policy version"), default=0, help_text=_("Evidence, not part of the hash"))
+    shown = models.JSONField(
+        _("displayed details"), help_text=_("Parts of the command line, reason for the request, possible effects")
+    )
+    why = models.TextField(_("agent’s explanation"), blank=True)
+    policy_version = models.PositiveIntegerField(_("policy version"), default=0, help_text=_("For evidence; not part of the hash"))
 
     status = models.CharField(_("status"), max_length=16, choices=Status.choices, default=Status.PENDING)
-    needed = models.PositiveSmallIntegerField(_("people needed"), default=1)
-    exclude_requester = models.BooleanField(_("not by who asked"), default=False)
+    needed = models.PositiveSmallIntegerField(_("approvers needed"), default=1)
+    exclude_requester = models.BooleanField(_("requester may not approve"), default=False)
     approver_groups = models.JSONField(
-        _("who may approve"), default=list, help_text=_("Lists of group ids; somebody must be in one of each list")
+        _("approver groups"),
+        default=list,
+        help_text=_("Lists of group IDs. The approver must be in at least one group of every list."),
     )
-    fallback = models.CharField(_("when nobody answers"), max_length=16, default="deny")
-    created_at = models.DateTimeField(_("asked"))
+    fallback = models.CharField(_("on expiration"), max_length=16, default="deny")
+    created_at = models.DateTimeField(_("requested"))
     expires_at = models.DateTimeField(_("expires"))
-    warned_at = models.DateTimeField(_("warned"), null=True, blank=True)
-    decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
+    warned_at = models.DateTimeField(_("warned at"), null=True, blank=True)
+    decided_at = models.DateTimeField(_("decided at"), null=True, blank=True)
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", verbose_name=_("decided by")
     )
     decision = models.CharField(_("decision"), max_length=16, choices=Decision.choices, blank=True)
-    reason = models.CharField(_("reason"), max_length=1000, blank=True, help_text=_("Told to the model"))
-    void_reason = models.CharField(_("why it became void"), max_length=1000, blank=True, help_text=_("After it was answered"))
+    reason = models.CharField(_("reason"), max_length=1000, blank=True, help_text=_("Shown to the model"))
+    void_reason = models.CharField(
+        _("cancellation reason"), max_length=1000, blank=True, help_text=_("If canceled after the decision")
+    )
     used_at = models.DateTimeField(_("started"), null=True, blank=True)
 
     objects = ApprovalQuerySet.as_manager()
 
     class Meta:
-        verbose_name = _("approval")
-        verbose_name_plural = _("approvals")
+        verbose_name = _("approval request")
+        verbose_name_plural = _("approval requests")
         constraints = [
             # A call whose question became void may be asked about anew, with another plan.
             UniqueConstraint(fields=["run", "call_id"], condition=~Q(status="void"), name="one_living_approval_per_call"),
@@ -119,10 +127,12 @@ class Approval(models.Model):
 class ApprovalVote(models.Model):
     """One of two people who must agree."""
 
-    approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes", verbose_name=_("approval"))
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", verbose_name=_("person"))
-    at = models.DateTimeField(_("at"))
-    wish = models.JSONField(_("wish"), default=dict, help_text=_("For how long and where; the narrower of two counts"))
+    approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes", verbose_name=_("approval request"))
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", verbose_name=_("approver"))
+    at = models.DateTimeField(_("voted at"))
+    wish = models.JSONField(
+        _("requested grant"), default=dict, help_text=_("Duration and scope; the narrower of the two votes applies")
+    )
 
     class Meta:
         verbose_name = _("vote")
@@ -137,41 +147,51 @@ class Grant(models.Model):
     """Commands that need no question: an operator's list, or what an approver allowed for a while or always."""
 
     class Scope(models.TextChoices):
-        INSTALLATION = "installation", _("everybody")
+        INSTALLATION = "installation", _("everyone")
         AGENT = "agent", _("agent")
         SESSION = "session", _("session")
         DIRECTORY = "directory", _("directory")
 
     scope = models.CharField(_("scope"), max_length=16, choices=Scope.choices)
     subject = models.CharField(
-        _("subject"), max_length=500, blank=True, help_text=_("Id of the agent or session, or the directory; empty for everybody")
+        _("subject"),
+        max_length=500,
+        blank=True,
+        help_text=_("ID of the agent or session, or the directory; leave blank for everyone."),
     )
-    agent = models.CharField(_("agent"), max_length=64, blank=True, help_text=_("Only for this agent; empty: every agent"))
+    agent = models.CharField(_("agent"), max_length=64, blank=True, help_text=_("Only for this agent; leave blank for all agents."))
     entries = models.JSONField(
         _("programs"),
         default=list,
         blank=True,
-        help_text=_('List of {"pattern": "/usr/bin/git", "shape": [...]}; without a shape, all harmless arguments'),
+        help_text=_('List of {"pattern": "/usr/bin/git", "shape": [...]}; without a shape, all safe arguments are allowed.'),
     )
-    line = models.TextField(_("exact line"), blank=True, help_text=_("Where programs cannot be named narrowly: this line alone"))
+    line = models.TextField(
+        _("exact command line"), blank=True, help_text=_("If programs can’t be listed, allow only this exact line.")
+    )
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", verbose_name=_("given by")
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", verbose_name=_("granted by")
     )
     # What is looked at when it is used stands here and not in the question it came from, which may be gone with its session.
     seconded_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", verbose_name=_("seconded by")
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        verbose_name=_("second approver"),
     )
     from_answer = models.BooleanField(
-        _("from an answer"), default=False, help_text=_("Counts only while whoever gave it may still give it")
+        _("from an approval"), default=False, help_text=_("Valid only while the approver is still allowed to grant it.")
     )
     approval = models.ForeignKey(
-        Approval, null=True, blank=True, on_delete=models.SET_NULL, related_name="grants", verbose_name=_("from")
+        Approval, null=True, blank=True, on_delete=models.SET_NULL, related_name="grants", verbose_name=_("source request")
     )
-    note = models.CharField(_("note"), max_length=300, blank=True)
-    created_at = models.DateTimeField(_("given"))
+    note = models.CharField(_("comment"), max_length=300, blank=True)
+    created_at = models.DateTimeField(_("granted at"))
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     uses_left = models.PositiveIntegerField(_("uses left"), null=True, blank=True)
-    uses = models.PositiveIntegerField(_("used"), default=0)
+    uses = models.PositiveIntegerField(_("uses"), default=0)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
     revoked_by = models.ForeignKey(

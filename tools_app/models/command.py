@@ -20,30 +20,30 @@ class Command(models.Model):
         TIMED_OUT = "timed_out", _("Timed out")
         LOST = "lost", _("Lost")  # its worker is gone, and with it the process
 
-    id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
-    name = models.CharField(_("name"), max_length=64, help_text=_("What the agent calls it, unique in its session"))
+    id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(_("name"), max_length=64, help_text=_("The agent’s name for the command, unique within its session"))
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="commands", verbose_name=_("session"))
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="commands", verbose_name=_("run"))
     generation = models.PositiveIntegerField(_("generation"))
-    call_id = models.CharField(_("call id"), max_length=200)
+    call_id = models.CharField(_("call ID"), max_length=200)
     plan = models.JSONField(_("plan"))
     plan_hash = models.CharField(_("plan hash"), max_length=64)
     approval = models.ForeignKey(
-        Approval, null=True, blank=True, on_delete=models.SET_NULL, related_name="commands", verbose_name=_("approval")
+        Approval, null=True, blank=True, on_delete=models.SET_NULL, related_name="commands", verbose_name=_("approval request")
     )
     background = models.BooleanField(_("in the background"), default=False)
     worker = models.CharField(_("worker"), max_length=64)
-    identity = models.JSONField(_("identity"), default=dict, help_text=_("Host, process id and start time of the process"))
+    identity = models.JSONField(_("process identity"), default=dict, help_text=_("Host, process ID and start time of the process"))
     status = models.CharField(_("status"), max_length=16, choices=Status.choices, default=Status.RUNNING)
     exit_code = models.IntegerField(_("exit code"), null=True, blank=True)
     signal = models.CharField(_("signal"), max_length=16, blank=True)
-    reason = models.CharField(_("reason"), max_length=200, blank=True, help_text=_("Why somebody else than itself ended it"))
+    reason = models.CharField(_("reason"), max_length=200, blank=True, help_text=_("Why the command was ended from outside"))
     output_end = models.BigIntegerField(_("characters printed"), default=0)
-    read_end = models.BigIntegerField(_("characters read"), default=0, help_text=_("How far the agent has polled"))
+    read_end = models.BigIntegerField(_("characters read"), default=0, help_text=_("How much output the agent has polled"))
     started_at = models.DateTimeField(_("started"))
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
     cleared_at = models.DateTimeField(
-        _("cleared"), null=True, blank=True, help_text=_("What it printed is deleted, and the agent does not see it any more")
+        _("cleared at"), null=True, blank=True, help_text=_("The output is deleted and no longer visible to the agent.")
     )
 
     class Meta:
@@ -66,7 +66,7 @@ class CommandOutput(models.Model):
     """A piece of what a background command printed. Old pieces are dropped once there is too much."""
 
     command = models.ForeignKey(Command, on_delete=models.CASCADE, related_name="output", verbose_name=_("command"))
-    begin = models.BigIntegerField(_("begins at"), help_text=_("Characters printed before it"))
+    begin = models.BigIntegerField(_("starts at"), help_text=_("Number of characters printed before this part"))
     text = models.TextField(_("text"))
 
     class Meta:
@@ -90,8 +90,8 @@ class CommandInput(models.Model):
     kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)
     data = models.TextField(_("data"), blank=True)
     created_at = models.DateTimeField(_("created"))
-    done_at = models.DateTimeField(_("done"), null=True, blank=True)
-    error = models.CharField(_("error"), max_length=200, blank=True, help_text=_("Why it could not be obeyed"))
+    done_at = models.DateTimeField(_("completed at"), null=True, blank=True)
+    error = models.CharField(_("error"), max_length=200, blank=True, help_text=_("Why it could not be carried out"))
 
     class Meta:
         verbose_name = _("input")

@@ -12,38 +12,38 @@ class ExecRule(models.Model):
     """What one place says about commands. A blank field has no opinion; where several have one, the strictest counts."""
 
     class Scope(models.TextChoices):
-        INSTALLATION = "installation", _("everybody")
+        INSTALLATION = "installation", _("everyone")
         AGENT = "agent", _("agent")
         SESSION = "session", _("session")
 
     class Security(models.TextChoices):
-        DENY = "deny", _("refuse every command")
-        ALLOWLIST = "allowlist", _("what is on the list; the rest by asking")
-        FULL = "full", _("every command that is not blocked")
+        DENY = "deny", _("Deny every command")
+        ALLOWLIST = "allowlist", _("Allowlisted only; ask for the rest")
+        FULL = "full", _("Every command that is not blocked")
 
     class Ask(models.TextChoices):
-        OFF = "off", _("never ask: what is not allowed is refused")
-        ON_MISS = "on-miss", _("ask about what is not on the list")
-        ALWAYS = "always", _("ask about every command")
+        OFF = "off", _("Never ask; deny what is not allowed")
+        ON_MISS = "on-miss", _("Ask for commands not on the allowlist")
+        ALWAYS = "always", _("Ask for every command")
 
     class Fallback(models.TextChoices):
-        DENY = "deny", _("refuse")
-        ALLOWLIST = "allowlist", _("refuse, unless it is on the list by then")
+        DENY = "deny", _("Deny")
+        ALLOWLIST = "allowlist", _("Deny, unless allowlisted by then")
 
     class SandboxMode(models.TextChoices):
-        OFF = "off", _("no session")
-        GROUPS = "groups", _("group chats and webhooks")
-        ALL = "all", _("every session")
+        OFF = "off", _("No sessions")
+        GROUPS = "groups", _("Group chats and webhooks")
+        ALL = "all", _("All sessions")
 
     class SandboxScope(models.TextChoices):
-        SESSION = "session", _("a directory for each session")
-        AGENT = "agent", _("a directory for each agent and person")
-        SHARED = "shared", _("one directory for all")
+        SESSION = "session", _("One directory per session")
+        AGENT = "agent", _("One directory per agent and user")
+        SHARED = "shared", _("One shared directory")
 
     class Access(models.TextChoices):
-        NONE = "none", _("hidden")
-        READ = "ro", _("read only")
-        WRITE = "rw", _("read and write")
+        NONE = "none", _("Hidden")
+        READ = "ro", _("Read-only")
+        WRITE = "rw", _("Read and write")
 
     class Level(models.IntegerChoices):
         NONE = 0, _("none")
@@ -52,72 +52,87 @@ class ExecRule(models.Model):
 
     scope = models.CharField(_("scope"), max_length=16, choices=Scope.choices)
     subject = models.CharField(
-        _("subject"), max_length=64, blank=True, help_text=_("Id of the agent or of the session; empty for everybody")
+        _("subject"), max_length=64, blank=True, help_text=_("ID of the agent or session; leave blank for everyone.")
     )
     security = models.CharField(
-        _("security"), max_length=16, choices=Security.choices, blank=True, help_text=_("Where nobody says anything: refuse")
+        _("security"),
+        max_length=16,
+        choices=Security.choices,
+        blank=True,
+        help_text=_("If no rule sets this, commands are denied."),
     )
     ask = models.CharField(
-        _("ask"),
+        _("ask for approval"),
         max_length=16,
         choices=Ask.choices,
         blank=True,
-        help_text=_("Where nobody says anything: ask about what is missing"),
+        help_text=_("If no rule sets this, commands not on the allowlist need approval."),
     )
     ask_fallback = models.CharField(
-        _("when nobody answers"), max_length=16, choices=Fallback.choices, blank=True, help_text=_("Empty: refuse")
+        _("on expiration"), max_length=16, choices=Fallback.choices, blank=True, help_text=_("Leave blank to deny.")
     )
     approver_groups = models.ManyToManyField(
         Group,
         blank=True,
-        verbose_name=_("who may approve"),
-        help_text=_("Besides the permission to approve; empty: everybody who has it"),
+        verbose_name=_("approver groups"),
+        help_text=_("Required in addition to the permission to approve; leave blank for everyone who has it."),
     )
     exclude_requester = models.BooleanField(
-        _("not by who asked"), null=True, blank=True, help_text=_("Whoever wrote the message may not approve what came of it")
+        _("requester may not approve"),
+        null=True,
+        blank=True,
+        help_text=_("The person who wrote the message can’t approve the resulting commands."),
     )
-    two_people = models.BooleanField(_("two people must agree"), null=True, blank=True)
+    two_people = models.BooleanField(_("two approvers required"), null=True, blank=True)
     expires_seconds = models.PositiveIntegerField(
-        _("a question is open for (s)"),
+        _("request expires after (s)"),
         null=True,
         blank=True,
         validators=[MinValueValidator(10), MaxValueValidator(30 * 86400)],
-        help_text=_("Empty: 24 hours"),
+        help_text=_("Leave blank for 24 hours."),
     )
     timeout_seconds = models.PositiveIntegerField(
-        _("a command may take (s)"),
+        _("command timeout (s)"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(86400)],
-        help_text=_("Empty: 30 minutes"),
+        help_text=_("Leave blank for 30 minutes."),
     )
     sandbox_mode = models.CharField(
-        _("sandboxed sessions"),
+        _("sessions with an isolated workspace"),
         max_length=16,
         choices=SandboxMode.choices,
         blank=True,
-        help_text=_("Empty: group chats and webhooks"),
+        help_text=_("Leave blank for group chats and webhooks."),
     )
-    sandbox_scope = models.CharField(_("a sandbox has"), max_length=16, choices=SandboxScope.choices, blank=True)
+    sandbox_scope = models.CharField(_("isolated workspace"), max_length=16, choices=SandboxScope.choices, blank=True)
     workspace_access = models.CharField(
-        _("the agent's workspace in a sandbox"), max_length=8, choices=Access.choices, blank=True, help_text=_("Empty: hidden")
+        _("access to the agent’s workspace"),
+        max_length=8,
+        choices=Access.choices,
+        blank=True,
+        help_text=_("Leave blank to hide it."),
     )
-    network = models.BooleanField(_("network"), null=True, blank=True, help_text=_("Empty or no: commands reach no network"))
+    network = models.BooleanField(
+        _("network"), null=True, blank=True, help_text=_("If blank or no, commands have no network access.")
+    )
     minimum_level = models.PositiveSmallIntegerField(
-        _("isolation at least"),
+        _("minimum sandbox level"),
         null=True,
         blank=True,
         choices=Level.choices,
         help_text=_(
-            "Where the host cannot give it, commands are refused. Empty: the best there is; where that is none, "
-            "every command is asked about"
+            "If the host can’t provide it, commands are denied. Leave blank for the best available level; without a sandbox, "
+            "every command needs approval."
         ),
     )
     unsafe_without_isolation = models.BooleanField(
-        _("run without isolation and without asking"),
+        _("run without sandbox and without approval"),
         null=True,
         blank=True,
-        help_text=_("On a host that has no sandbox: believe the list alone. Commands then have all rights of the worker's account"),
+        help_text=_(
+            "On a host without a sandbox, rely on the allowlist alone. Commands then have all permissions of the worker’s account."
+        ),
     )
     version = models.PositiveIntegerField(_("version"), default=1)
     updated_at = models.DateTimeField(_("updated"), auto_now=True)

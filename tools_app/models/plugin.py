@@ -8,14 +8,14 @@ class Plugin(models.Model):
     """An entry point of the group `clawsite.plugins`. It is found by its metadata and imported only while enabled."""
 
     name = models.CharField(_("name"), max_length=64, unique=True)
-    enabled = models.BooleanField(_("enabled"), default=False, help_text=_("Its code runs in every process while this is on"))
+    enabled = models.BooleanField(_("enabled"), default=False, help_text=_("Its code runs in every process while this is enabled."))
     package = models.CharField(_("package"), max_length=200, blank=True)
     version = models.CharField(_("version"), max_length=64, blank=True)
     tools = models.JSONField(_("tools"), default=list, blank=True)
     has_hooks = models.BooleanField(
-        _("looks at calls"),
+        _("checks tool calls"),
         default=False,
-        help_text=_("It has a say before every tool call; while it cannot be loaded, no call is made"),
+        help_text=_("Checks every tool call before it runs; while the plugin can’t be loaded, no tool calls run."),
     )
     error = models.TextField(_("error"), blank=True)
     seen_at = models.DateTimeField(_("last seen"), null=True, blank=True)

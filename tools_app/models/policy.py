@@ -6,14 +6,14 @@ from django.db.models import Q, UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
 from tools_app.policy.expectations import Expectation
-from tools_app.policy.rules import LISTS, PLACE, RuleRow
+from tools_app.policy.rules import LIST_FIELDS, SCOPE_FIELDS, RuleRow
 
 
 class ToolPolicy(models.Model):
     """What is allowed and refused in one place. Rows are for editing; runs are judged by the newest PolicyVersion."""
 
     class Scope(models.TextChoices):
-        GLOBAL = "global", _("everybody")
+        GLOBAL = "global", _("everyone")
         AGENT = "agent", _("agent")
         GROUP = "group", _("group chat")
         SANDBOX = "sandbox", _("sandbox")
@@ -24,43 +24,51 @@ class ToolPolicy(models.Model):
         _("agent"),
         max_length=64,
         blank=True,
-        help_text=_("Id of the agent, for the scopes agent and sandbox; a sandbox without one is for all"),
+        help_text=_("Agent ID, for the scopes “agent” and “sandbox”. A sandbox rule without one applies to all agents."),
     )
     provider = models.CharField(
         _("model"),
         max_length=200,
         blank=True,
         help_text=_(
-            "For the scopes everybody and agent: `openai`, or `anthropic/claude-opus-4` for one model alone. Empty: every model"
+            "For the scopes “everyone” and “agent”: `openai`, or `anthropic/claude-opus-4` for a single model. Leave blank for "
+            "all models."
         ),
     )
-    channel = models.CharField(_("channel"), max_length=64, blank=True, help_text=_("For group chats: such as `telegram`"))
+    channel = models.CharField(_("channel"), max_length=64, blank=True, help_text=_("For group chats, for example `telegram`"))
     group = models.CharField(
         _("group"),
         max_length=200,
         blank=True,
-        help_text=_("The group's id in its channel, or `*` for all that have no rule of their own"),
+        help_text=_("The group’s ID in its channel, or `*` for all groups without a rule."),
     )
     sender = models.CharField(
         _("sender"),
         max_length=200,
         blank=True,
         help_text=_(
-            "One person's id, telephone number, user name or name, or `*`. It replaces what the group has. Empty: the group itself"
+            "A person’s ID, phone number, username or name, or `*`. Replaces the group’s rule. Leave blank for the group itself."
         ),
     )
     profile = models.CharField(
-        _("profile"), max_length=32, blank=True, help_text=_("Empty: the global profile, or minimal where there is none")
+        _("tool profile"),
+        max_length=32,
+        blank=True,
+        help_text=_("Leave blank for the global tool profile, or minimal if there is none."),
     )
-    allow = models.JSONField(_("allow"), default=list, blank=True, help_text=_("Only these tools pass; empty does not limit"))
-    deny = models.JSONField(_("deny"), default=list, blank=True, help_text=_("These never pass, whatever is allowed"))
-    also_allow = models.JSONField(_("also allow"), default=list, blank=True, help_text=_("Added to what the profile allows"))
+    allow = models.JSONField(
+        _("allow"), default=list, blank=True, help_text=_("Only these tools are allowed; leave blank for no limit.")
+    )
+    deny = models.JSONField(
+        _("deny"), default=list, blank=True, help_text=_("These tools are always denied, regardless of what is allowed.")
+    )
+    also_allow = models.JSONField(_("also allow"), default=list, blank=True, help_text=_("Added to what the tool profile allows"))
 
     class Meta:
         verbose_name = _("tool policy")
         verbose_name_plural = _("tool policies")
         constraints = [
-            UniqueConstraint(fields=list(PLACE), name="one_policy_per_place"),
+            UniqueConstraint(fields=list(SCOPE_FIELDS), name="one_policy_per_place"),
             models.CheckConstraint(condition=~Q(scope="global") | Q(subject=""), name="global_policy_has_no_subject"),
         ]
 
@@ -68,7 +76,7 @@ class ToolPolicy(models.Model):
         return self.as_rule().key
 
     def as_rule(self) -> RuleRow:
-        return RuleRow.from_json({name: getattr(self, name) for name in (*PLACE, "profile", *LISTS)})
+        return RuleRow.from_json({name: getattr(self, name) for name in (*SCOPE_FIELDS, "profile", *LIST_FIELDS)})
 
 
 class PolicyTest(models.Model):
@@ -78,13 +86,13 @@ class PolicyTest(models.Model):
         NEVER = "never", _("never gets")
         ALLOWED = "allowed", _("gets")
 
-    name = models.CharField(_("name"), max_length=120, unique=True, help_text=_("Such as: support-bot never gets exec"))
-    agent = models.CharField(_("agent"), max_length=64, blank=True, help_text=_("Empty: every agent"))
-    expected = models.CharField(_("expected"), max_length=16, choices=Expected.choices)
+    name = models.CharField(_("name"), max_length=120, unique=True, help_text=_("For example: support-bot never gets exec"))
+    agent = models.CharField(_("agent"), max_length=64, blank=True, help_text=_("Leave blank for all agents."))
+    expected = models.CharField(_("expected result"), max_length=16, choices=Expected.choices)
     tool = models.CharField(_("tool"), max_length=200, help_text=_("A tool, `group:runtime` or `sessions_*`"))
-    provider = models.CharField(_("model"), max_length=200, blank=True, help_text=_("Empty: with any model"))
+    provider = models.CharField(_("model"), max_length=200, blank=True, help_text=_("Leave blank for any model."))
     channel = models.CharField(_("channel"), max_length=64, blank=True)
-    group = models.CharField(_("group"), max_length=200, blank=True, help_text=_("Empty: in a direct chat"))
+    group = models.CharField(_("group"), max_length=200, blank=True, help_text=_("Leave blank for a direct chat."))
     sender = models.CharField(_("sender"), max_length=200, blank=True)
     sandboxed = models.BooleanField(_("in a sandbox"), default=False)
     subagent = models.BooleanField(_("as a subagent"), default=False)
@@ -110,8 +118,8 @@ class PolicyVersion(models.Model):
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("changed by")
     )
-    change = models.CharField(_("change"), max_length=300, blank=True, help_text=_("What was done, in a word"))
-    snapshot = models.JSONField(_("rows"))
+    change = models.CharField(_("change"), max_length=300, blank=True, help_text=_("Short description of the change"))
+    snapshot = models.JSONField(_("rules"))
     tests = models.JSONField(_("tests"), null=True, default=list)  # null: made before tests were kept
 
     class Meta:

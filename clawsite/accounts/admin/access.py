@@ -13,8 +13,8 @@ from django.utils.translation import ngettext
 
 from clawsite.accounts.groups import SCOPES
 from clawsite.accounts.models import AccessToken, BrowserSession, FailedSignIns, FirstAdminLink, KnownAddress, User, default_expiry
-from clawsite.accounts.tokens import checked_limits, issue_token, limit_token, revoke_token
-from clawsite.infra.admin.actions import Outlook, confirmed
+from clawsite.accounts.tokens import issue_token, limit_token, revoke_token, validate_limits
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
 from clawsite.infra.admin.base import ClawAdmin, ReadOnlyAdmin
 from clawsite.infra.admin.display import link_column
 from clawsite.infra.errors import InvalidRequest
@@ -41,14 +41,15 @@ class ToolLimitsForm(NewTokenModelForm):
         required=False,
         widget=Textarea(attrs={"rows": 3}),
         help_text=_(
-            "One a line: a tool, `group:fs`, `sessions_*`. Runs started with the token use no others; empty does not limit."
+            "One per line: a tool, `group:fs`, `sessions_*`. Runs started with the token can use only these; leave blank for "
+            "no limit."
         ),
     )
     deny_tools = forms.CharField(
-        label=_("Not these tools"),
+        label=_("Exclude these tools"),
         required=False,
         widget=Textarea(attrs={"rows": 3}),
-        help_text=_("One a line: `exec`, `group:runtime`. Stronger than anything that is allowed."),
+        help_text=_("One per line: `exec`, `group:runtime`. Overrides anything that is allowed."),
     )
 
     class Meta:
@@ -66,16 +67,16 @@ class ToolLimitsForm(NewTokenModelForm):
 
     def clean(self) -> dict[str, Any] | None:
         try:
-            checked_limits(**self.limits)
+            validate_limits(**self.limits)
         except InvalidRequest as error:
             raise forms.ValidationError(error.message) from error
         return super().clean()
 
 
-class NewTokenForm(ToolLimitsForm):
-    name = forms.CharField(label=_("Name"), max_length=100, widget=TextInput, help_text=_("Which program will use it"))
+class AdminTokenForm(ToolLimitsForm):
+    name = forms.CharField(label=_("Name"), max_length=100, widget=TextInput, help_text=_("The program that will use the token"))
     scopes = forms.MultipleChoiceField(
-        label=_("Scopes"), choices=[(scope, scope) for scope in sorted(SCOPES)], widget=CheckboxSelectMultiple
+        label=_("Token scopes"), choices=[(scope, scope) for scope in sorted(SCOPES)], widget=CheckboxSelectMultiple
     )
     expires_at = forms.SplitDateTimeField(label=_("Expires"), initial=default_expiry, widget=DateTimeWidget)
 
@@ -84,15 +85,15 @@ class NewTokenForm(ToolLimitsForm):
         fields = ("name", "scopes", "expires_at")  # and the limits, which are fields of the form
 
 
-def _revocation(request: HttpRequest, token: AccessToken) -> Outlook:
+def _preview_revocation(request: HttpRequest, token: AccessToken) -> ActionPreview:
     if token.revoked_at:
-        return Outlook(_("was revoked before"), acts=False)
+        return ActionPreview(_("Already revoked"), acts=False)
     if token.expires_at <= timezone.now():
-        return Outlook(_("has expired; it is marked as revoked too"))
-    return Outlook(_("stops working at once; programs of %(user)s that use it are cut off") % {"user": token.user})
+        return ActionPreview(_("Expired; will also be marked as revoked"))
+    return ActionPreview(_("Stops working immediately; programs of %(user)s that use it are disconnected") % {"user": token.user})
 
 
-LIMITS = ("allow_tools", "deny_tools")
+LIMIT_FIELDS = ("allow_tools", "deny_tools")
 
 
 @admin.register(AccessToken)
@@ -124,7 +125,7 @@ class AccessTokenAdmin(ClawAdmin):
             return "revoked", _("revoked")
         if token.expires_at <= timezone.now():
             return "expired", _("expired")
-        return ("ended", _("ended with the one it was made with")) if token.has_ended else ("valid", _("valid"))
+        return ("ended", _("revoked with its parent token")) if token.has_ended else ("valid", _("valid"))
 
     state.label = {"valid": "success", "expired": "warning", "ended": "warning", "revoked": "danger"}  # type: ignore[attr-defined]  # unfold's
 
@@ -133,10 +134,10 @@ class AccessTokenAdmin(ClawAdmin):
         return ", ".join(scope.removeprefix("operator.") for scope in token.scopes) or "–"
 
     def get_form(self, request: HttpRequest, obj: AccessToken | None = None, change: bool = False, **kwargs: Any) -> Any:
-        return NewTokenForm if obj is None else ToolLimitsForm
+        return AdminTokenForm if obj is None else ToolLimitsForm
 
     def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> Any:
-        return (*(NewTokenForm.Meta.fields if obj is None else self.fields), *LIMITS)
+        return (*(AdminTokenForm.Meta.fields if obj is None else self.fields), *LIMIT_FIELDS)
 
     def get_readonly_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> Any:
         return () if obj is None else self.fields
@@ -156,21 +157,21 @@ class AccessTokenAdmin(ClawAdmin):
 
     def response_add(self, request: HttpRequest, obj: AccessToken, post_url_continue: str | None = None) -> HttpResponse:
         # Shown in this answer and not as a message, which would travel in a cookie first.
-        context = {**self.admin_site.each_context(request), "title": _("Token issued"), "token": obj}
+        context = {**self.admin_site.each_context(request), "title": _("Access token created"), "token": obj}
         context["secret"] = request.issued_secret  # type: ignore[attr-defined]  # as above
         return TemplateResponse(request, "admin/accounts/token_issued.html", context, headers={"Cache-Control": "no-store"})
 
-    @confirmed(
-        label=_("Revoke tokens"),
-        warning=_("A revoked token never works again; its owner can make a new one."),
+    @with_confirmation(
+        label=_("Revoke access tokens"),
+        warning=_("A revoked token can’t be used again; its owner can create a new one."),
         permission="revoke",
-        outlook=_revocation,
+        outlook=_preview_revocation,
     )
     def revoke(self, request: HttpRequest, rows: list[AccessToken]) -> str:
         for token in rows:
             revoke_token(token)
             self.log_change(request, token, [{"changed": {"fields": ["revoked_at"]}}])
-        return ngettext("%d token was revoked.", "%d tokens were revoked.", len(rows)) % len(rows)
+        return ngettext("%d access token was revoked.", "%d access tokens were revoked.", len(rows)) % len(rows)
 
 
 class DeleteOnlyAdmin(ClawAdmin):

@@ -13,10 +13,10 @@ from clawsite.accounts.groups import scopes_of
 from clawsite.accounts.models import User
 from clawsite.gateway.devices import pairing
 from clawsite.gateway.models import Device, DeviceToken, NodeInvocation, PairingRequest
-from clawsite.gateway.models.device import MANAGES_ALL
-from clawsite.infra.admin.actions import Outlook, confirmed
-from clawsite.infra.admin.base import Around, Page, ReadOnlyAdmin, ReadOnlyInline
-from clawsite.infra.admin.display import link_column, word_column
+from clawsite.gateway.models.device import MANAGE_ANY_DEVICE
+from clawsite.infra.admin.actions import ActionPreview, with_confirmation
+from clawsite.infra.admin.base import PageLink, ReadOnlyAdmin, ReadOnlyInline, RelatedRows
+from clawsite.infra.admin.display import badge_column, link_column
 
 
 def _editor(request: HttpRequest) -> User:
@@ -24,7 +24,7 @@ def _editor(request: HttpRequest) -> User:
 
 
 def _may_manage(request: HttpRequest) -> bool:
-    return request.user.has_perm(MANAGES_ALL) and request.user.has_perm("accounts.pair_devices")
+    return request.user.has_perm(MANAGE_ANY_DEVICE) and request.user.has_perm("accounts.pair_devices")
 
 
 class TokenInline(ReadOnlyInline):
@@ -33,17 +33,17 @@ class TokenInline(ReadOnlyInline):
     readonly_fields = ["role", "scopes", "created_at", "issued_at", "last_used_at", "revoked_at"]
 
 
-def _revoking(request: HttpRequest, device: Device) -> Outlook:
+def _preview_revoke(request: HttpRequest, device: Device) -> ActionPreview:
     if device.revoked_at:
-        return Outlook(_("was revoked already"), acts=False)
-    return Outlook(_("is put out, and its tokens end"))
+        return ActionPreview(_("Already revoked"), acts=False)
+    return ActionPreview(_("Will be revoked along with its tokens"))
 
 
 @admin.register(Device)
 class DeviceAdmin(ReadOnlyAdmin):
     when_empty = _(
-        "Nothing is added here: a program with a key of its own connects with a token of an account, "
-        "or asks to come in and waits under Pairing requests."
+        "Devices can’t be added here. A program with its own key pair connects with an account’s access token, or requests "
+        "pairing and waits under Pairing requests."
     )
     list_display = [
         "__str__",
@@ -66,22 +66,22 @@ class DeviceAdmin(ReadOnlyAdmin):
     inlines = [TokenInline]
     fieldsets = [
         (None, {"fields": [("display_name", "owner"), ("fingerprint", "public_key")]}),
-        (_("What it is"), {"fields": [("platform", "device_family", "model_identifier"), ("client_id", "client_version")]}),
-        (_("What it may do"), {"fields": [("is_operator", "is_node"), ("scopes", "asked_scopes"), "allowed_commands", "declared"]}),
-        (_("When"), {"fields": [("paired_at", "approved_by"), ("last_seen_at", "last_address"), "revoked_at"]}),
+        (_("About"), {"fields": [("platform", "device_family", "model_identifier"), ("client_id", "client_version")]}),
+        (_("Permissions"), {"fields": [("is_operator", "is_node"), ("scopes", "asked_scopes"), "allowed_commands", "declared"]}),
+        (_("Time"), {"fields": [("paired_at", "approved_by"), ("last_seen_at", "last_address"), "revoked_at"]}),
     ]
 
-    def around(self, row: Device) -> Iterable[Around | Page]:
-        yield Around(_("Invocations"), NodeInvocation, {"device": row.pk})
+    def around(self, row: Device) -> Iterable[RelatedRows | PageLink]:
+        yield RelatedRows(_("Invocations"), NodeInvocation, {"device": row.pk})
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return _may_manage(request)
 
-    @confirmed(
+    @with_confirmation(
         label=_("Revoke"),
-        warning=_("Their connections are closed at once. They stay out until somebody approves them again."),
+        warning=_("Their connections are closed immediately. They can’t connect until they are approved again."),
         permission="revoke",
-        outlook=_revoking,
+        outlook=_preview_revoke,
     )
     @transaction.atomic
     def revoke(self, request: HttpRequest, chosen: list[Device]) -> str:
@@ -90,28 +90,29 @@ class DeviceAdmin(ReadOnlyAdmin):
         return gettext("Revoked: %(count)d") % {"count": len(chosen)}
 
 
-def _deciding(request: HttpRequest, asked: PairingRequest) -> Outlook:
+def _preview_approve(request: HttpRequest, asked: PairingRequest) -> ActionPreview:
     if not asked.is_open:
-        return Outlook(_("does not wait any more"), acts=False)
+        return ActionPreview(_("No longer pending"), acts=False)
     if asked.account:
-        return Outlook(gettext("becomes a device of %(name)s") % {"name": asked.account.get_username()})
-    return Outlook(_("becomes a device of yours"))
+        return ActionPreview(gettext("Will become a device of %(name)s") % {"name": asked.account.get_username()})
+    return ActionPreview(_("Will become your device"))
 
 
-def _leaving_out(request: HttpRequest, asked: PairingRequest) -> Outlook:
-    return Outlook(_("stays out")) if asked.is_open else Outlook(_("does not wait any more"), acts=False)
+def _preview_reject(request: HttpRequest, asked: PairingRequest) -> ActionPreview:
+    return ActionPreview(_("Will be denied")) if asked.is_open else ActionPreview(_("No longer pending"), acts=False)
 
 
 @admin.register(PairingRequest)
 class PairingRequestAdmin(ReadOnlyAdmin):
     when_empty = _(
-        "A device or node that connects without a token waits here for five minutes after its last try, until somebody lets it in."
+        "A device or node that connects without a token is listed here until it is approved, for up to five minutes after its "
+        "last attempt."
     )
     list_display = [
         "created_at",
         "__str__",
         "role",
-        word_column("status", _("status"), {"pending": "warning", "approved": "success", "rejected": "danger"}),
+        badge_column("status", _("status"), {"pending": "warning", "approved": "success", "rejected": "danger"}),
         "reason",
         link_column("account", _("account")),
         "address",
@@ -128,11 +129,14 @@ class PairingRequestAdmin(ReadOnlyAdmin):
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return _may_manage(request)
 
-    @confirmed(
+    @with_confirmation(
         label=_("Approve"),
-        warning=_("The device connects again by itself. It gets what it asked for, as far as its owner and you have it."),
+        warning=_(
+            "The device reconnects automatically. It gets the scopes it requested, limited to those that both its owner "
+            "and you have."
+        ),
         permission="decide",
-        outlook=_deciding,
+        outlook=_preview_approve,
     )
     @transaction.atomic
     def approve(self, request: HttpRequest, chosen: list[PairingRequest]) -> str:
@@ -141,29 +145,29 @@ class PairingRequestAdmin(ReadOnlyAdmin):
             pairing.approve(str(asked.pk), by=editor, ceiling=scopes_of(editor))
         return gettext("Approved: %(count)d") % {"count": len(chosen)}
 
-    @confirmed(
-        label=_("Reject"),
-        warning=_("The device stays out. It may ask again."),
+    @with_confirmation(
+        label=_("Deny"),
+        warning=_("The pairing request will be denied. The device can request again."),
         permission="decide",
-        outlook=_leaving_out,
+        outlook=_preview_reject,
     )
     @transaction.atomic
     def reject(self, request: HttpRequest, chosen: list[PairingRequest]) -> str:
         for asked in chosen:
             pairing.reject(str(asked.pk), by=_editor(request))
-        return gettext("Rejected: %(count)d") % {"count": len(chosen)}
+        return gettext("Denied: %(count)d") % {"count": len(chosen)}
 
 
 @admin.register(NodeInvocation)
 class NodeInvocationAdmin(ReadOnlyAdmin):
-    when_empty = _("When a program asks a paired node to do something, it is listed here with what came of it.")
+    when_empty = _("When a program invokes a paired node, the invocation and its result are listed here.")
     list_display = [
         "created_at",
         link_column("device", _("node")),
         "command",
-        word_column("status", _("status"), {"pending": "info", "sent": "info", "done": "success", "failed": "danger"}),
+        badge_column("status", _("status"), {"pending": "info", "sent": "info", "done": "success", "failed": "danger"}),
         "error_code",
-        link_column("owner", _("asked by")),
+        link_column("owner", _("requested by")),
         "ended_at",
     ]
     list_filter = ["status", "created_at"]

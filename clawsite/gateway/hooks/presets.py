@@ -17,7 +17,7 @@ class Preset:
 
 PRESETS = {
     "json": Preset(
-        _("any program that sends JSON"),
+        _("Generic JSON"),
         {
             "slug": "my-program",
             "name": "My program",
@@ -53,7 +53,7 @@ PRESETS = {
         {"x-github-event": "issues", "x-github-delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958"},
     ),
     "mail": Preset(
-        _("a program that passes on e-mail"),
+        _("Email forwarding"),
         {
             "slug": "mail",
             "name": "Mail",

@@ -12,15 +12,15 @@ from django.utils.translation import pgettext_lazy
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
 
-MANAGES_ALL = "accounts.manage_any_device"
+MANAGE_ANY_DEVICE = "accounts.manage_any_device"
 
 
 class DeviceQuerySet(models.QuerySet["Device"]):
     def for_user(self, user: "User") -> "DeviceQuerySet":
         """What somebody may manage: their own, and everybody's with the right to."""
-        return self if user.is_active and user.has_perm(MANAGES_ALL) else self.filter(owner=user)
+        return self if user.is_active and user.has_perm(MANAGE_ANY_DEVICE) else self.filter(owner=user)
 
-    def living(self) -> "DeviceQuerySet":
+    def active(self) -> "DeviceQuerySet":
         return self.filter(revoked_at__isnull=True)
 
 
@@ -31,7 +31,7 @@ class Device(models.Model):
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="devices", verbose_name=_("owner"))
-    fingerprint = models.CharField(_("device id"), max_length=64, help_text=_("SHA-256 of its public key"))
+    fingerprint = models.CharField(_("device ID"), max_length=64, help_text=_("SHA-256 of the public key"))
     public_key = models.CharField(_("public key"), max_length=64)
     display_name = models.CharField(_("name"), max_length=256, blank=True)
     platform = models.CharField(_("platform"), max_length=128, blank=True)
@@ -40,14 +40,14 @@ class Device(models.Model):
     client_id = models.CharField(_("program"), max_length=512, blank=True)
     client_version = models.CharField(_("version"), max_length=128, blank=True)
     is_operator = models.BooleanField(
-        pgettext_lazy("role of a device", "operator"), default=False, help_text=_("May act for its owner, as far as its scopes go")
+        pgettext_lazy("role of a device", "operator"), default=False, help_text=_("Can act for its owner within its scopes")
     )
-    is_node = models.BooleanField(_("node"), default=False, help_text=_("Carries out commands that its owner sends it"))
-    scopes = models.JSONField(_("scopes"), default=list, help_text=_("What of its owner's rights it has as an operator"))
+    is_node = models.BooleanField(_("node"), default=False, help_text=_("Runs commands sent by its owner"))
+    scopes = models.JSONField(_("scopes"), default=list, help_text=_("Which of the owner’s permissions it has as an operator"))
     # Asking again for what was already answered with less is no new wish.
-    asked_scopes = models.JSONField(_("scopes asked for"), default=list)
-    declared = models.JSONField(_("declared"), default=dict, help_text=_("What the node said of itself when it last connected"))
-    allowed_commands = models.JSONField(_("allowed commands"), default=list, help_text=_("What the node may be asked to do"))
+    asked_scopes = models.JSONField(_("requested scopes"), default=list)
+    declared = models.JSONField(_("reported by node"), default=dict, help_text=_("What the node reported when it last connected"))
+    allowed_commands = models.JSONField(_("allowed commands"), default=list, help_text=_("Commands the node can be asked to run"))
     paired_at = models.DateTimeField(_("paired"), default=timezone.now)
     approved_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -56,7 +56,7 @@ class Device(models.Model):
         on_delete=models.SET_NULL,
         related_name="+",
         verbose_name=_("approved by"),
-        help_text=_("Empty: its owner's own credential was enough"),
+        help_text=_("Blank if the owner’s own credentials were enough."),
     )
     last_seen_at = models.DateTimeField(_("last seen"), null=True, blank=True)
     last_address = models.CharField(_("last address"), max_length=64, blank=True)

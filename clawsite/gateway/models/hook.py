@@ -10,85 +10,85 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 WAKE, AGENT = "wake", "agent"
-GENERAL = (WAKE, AGENT)
+GENERAL_SLUGS = (WAKE, AGENT)
 
 
 class Hook(models.Model):
     class Action(models.TextChoices):
-        AGENT = AGENT, _("start a run of its own")
-        WAKE = WAKE, _("tell the main session")
+        AGENT = AGENT, _("Start a separate run")
+        WAKE = WAKE, _("Post to the main chat")
 
     class Signature(models.TextChoices):
         NONE = "", _("none")
-        PLAIN = "plain", _("of the body, as GitHub sends it: sha256=…")
-        TIMED = "timed", _("of time and body, as Stripe sends it: t=…,v1=…")
+        PLAIN = "plain", _("Body only, as GitHub sends it: sha256=…")
+        TIMED = "timed", _("Timestamp and body, as Stripe sends it: t=…,v1=…")
 
     class WakeMode(models.TextChoices):
-        NOW = "now", _("at once")
-        NEXT = "next-heartbeat", _("after the next run there")
+        NOW = "now", _("Immediately")
+        NEXT = "next-heartbeat", _("After the next run in the chat")
 
     slug = models.CharField(
         _("path"),
         max_length=64,
         unique=True,
-        help_text=_("Behind /hooks/: a-z, 0-9, - and _. “wake” and “agent” are the general ones"),
+        help_text=_("The part after /hooks/: a-z, 0-9, - and _. “wake” and “agent” are the general webhooks."),
     )
-    name = models.CharField(_("name"), max_length=80, help_text=_("What people and the agent call it"))
-    enabled = models.BooleanField(_("enabled"), default=False, help_text=_("Off: nobody is answered there"))
+    name = models.CharField(_("name"), max_length=80, help_text=_("Name shown to users and the agent"))
+    enabled = models.BooleanField(_("enabled"), default=False, help_text=_("When off, all deliveries are rejected."))
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.PROTECT,
         related_name="+",
         verbose_name=_("account"),
-        help_text=_("Whose sessions it writes in. Empty: an account that belongs to webhooks alone"),
+        help_text=_("The account whose chats it writes to. Leave blank for an account used only by webhooks."),
     )
     agreed_at = models.DateTimeField(
-        _("agreed"),
+        _("authorized"),
         null=True,
         blank=True,
         editable=False,
-        help_text=_("When the person whose account it is said yes. Before that nobody is answered there"),
+        help_text=_("When the account’s owner authorized the webhook. Until then, all deliveries are rejected."),
     )
     agent = models.CharField(_("agent"), max_length=64, default="main")
     action = models.CharField(_("action"), max_length=8, choices=Action.choices, default=Action.AGENT)
 
-    token_digest = models.CharField(_("digest of the token"), max_length=64, blank=True, editable=False)
-    token_made_at = models.DateTimeField(_("token made"), null=True, blank=True, editable=False)
+    token_digest = models.CharField(_("token digest"), max_length=64, blank=True, editable=False)
+    token_made_at = models.DateTimeField(_("token created"), null=True, blank=True, editable=False)
     signature = models.CharField(_("signature"), max_length=8, choices=Signature.choices, blank=True, default=Signature.NONE)
-    signature_header = models.CharField(_("header of the signature"), max_length=80, blank=True, default="X-Hub-Signature-256")
-    sealed_secret = models.TextField(_("secret of the signature"), blank=True, editable=False)
+    signature_header = models.CharField(_("signature header"), max_length=80, blank=True, default="X-Hub-Signature-256")
+    sealed_secret = models.TextField(_("signing secret"), blank=True, editable=False)
     delivery_header = models.CharField(
-        _("header of the delivery’s id"), max_length=80, blank=True, help_text=_("Example: X-GitHub-Delivery")
+        _("delivery ID header"), max_length=80, blank=True, help_text=_("Example: X-GitHub-Delivery")
     )
 
     instructions = models.TextField(
         _("instructions"),
         blank=True,
-        help_text=_("Your own words to the agent, before what came. Nothing from outside gets in here"),
+        help_text=_("Your instructions to the agent, placed before the delivery. Nothing from the sender is added here."),
     )
     message_template = models.TextField(
-        _("what is told of the delivery"), blank=True, help_text=_("Example: {{payload.issue.title}}. Empty: the whole body")
+        _("message template"), blank=True, help_text=_("Example: {{payload.issue.title}}. Leave blank for the whole body.")
     )
     session_key_template = models.CharField(
-        _("conversation"),
+        _("session key"),
         max_length=200,
         blank=True,
-        help_text=_("Deliveries for which this gives the same go to the same one. Empty: a new one each time"),
+        help_text=_("Deliveries with the same value share one chat. Leave blank for a new chat each time."),
     )
     allow_request_session_key = models.BooleanField(
-        _("callers may choose the conversation"), default=False, help_text=_("For “agent”, among those of webhooks")
+        _("callers can choose the chat"), default=False, help_text=_("For “agent” only, among webhook chats")
     )
     model = models.CharField(_("model"), max_length=200, blank=True)
     thinking = models.CharField(_("thinking level"), max_length=16, blank=True)
     timeout_seconds = models.PositiveIntegerField(
-        _("time-out (s)"), null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(86_400)]
+        _("timeout (s)"), null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(86_400)]
     )
-    deliver = models.BooleanField(_("tell the result"), default=True, help_text=_("To the main session of the account"))
-    wake_mode = models.CharField(_("when it is told"), max_length=16, choices=WakeMode.choices, default=WakeMode.NOW)
+    deliver = models.BooleanField(_("post the result"), default=True, help_text=_("To the account’s main chat"))
+    wake_mode = models.CharField(_("when to post the result"), max_length=16, choices=WakeMode.choices, default=WakeMode.NOW)
     allow_unsafe = models.BooleanField(
-        _("believe what comes"),
+        _("trust this sender"),
         default=False,
-        help_text=_("What comes is given to the agent as if you had written it. Only for senders whose every word you trust"),
+        help_text=_("The payload is given to the agent as if you had written it. Use only for senders you trust completely."),
     )
     keep_bodies = models.BooleanField(_("keep bodies in the log"), default=False, help_text=_("The first 16 KB of each"))
 

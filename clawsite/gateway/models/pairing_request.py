@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from clawsite.gateway.models.device import MANAGES_ALL, Device
+from clawsite.gateway.models.device import MANAGE_ANY_DEVICE, Device
 
 if TYPE_CHECKING:
     from clawsite.accounts.models import User
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 class PairingRequestQuerySet(models.QuerySet["PairingRequest"]):
     def for_user(self, user: "User") -> "PairingRequestQuerySet":
         """What somebody may decide: what came with their own credential or with nobody's, and everybody's with the right to."""
-        return self if user.is_active and user.has_perm(MANAGES_ALL) else self.filter(Q(account=user) | Q(account__isnull=True))
+        return (
+            self if user.is_active and user.has_perm(MANAGE_ANY_DEVICE) else self.filter(Q(account=user) | Q(account__isnull=True))
+        )
 
     def pending(self) -> "PairingRequestQuerySet":
         return self.filter(status=PairingRequest.Status.PENDING, expires_at__gt=timezone.now())
@@ -28,17 +30,17 @@ class PairingRequest(models.Model):
     """A device asks to be known. It is asked about once, however often it tries, and for five minutes after its last try."""
 
     class Status(models.TextChoices):
-        PENDING = "pending", _("Waiting")
+        PENDING = "pending", _("Pending")
         APPROVED = "approved", _("Approved")
-        REJECTED = "rejected", _("Rejected")
+        REJECTED = "rejected", _("Denied")
 
     class Reason(models.TextChoices):
-        NOT_PAIRED = "not-paired", _("not known")
-        ROLE = "role-upgrade", _("wants another role")
-        SCOPES = "scope-upgrade", _("wants more scopes")
+        NOT_PAIRED = "not-paired", _("Unknown device")
+        ROLE = "role-upgrade", _("Requests another role")
+        SCOPES = "scope-upgrade", _("Requests more scopes")
 
-    id = models.UUIDField(_("id"), primary_key=True, default=uuid.uuid4, editable=False)
-    fingerprint = models.CharField(_("device id"), max_length=64, db_index=True)
+    id = models.UUIDField(_("ID"), primary_key=True, default=uuid.uuid4, editable=False)
+    fingerprint = models.CharField(_("device ID"), max_length=64, db_index=True)
     public_key = models.CharField(_("public key"), max_length=64)
     # Whose credential came with it; nobody's where there was none.
     account = models.ForeignKey(
@@ -50,14 +52,14 @@ class PairingRequest(models.Model):
         verbose_name=_("account"),
     )
     role = models.CharField(_("role"), max_length=16)
-    scopes = models.JSONField(_("scopes asked for"), default=list)
+    scopes = models.JSONField(_("requested scopes"), default=list)
     reason = models.CharField(_("reason"), max_length=16, choices=Reason.choices, default=Reason.NOT_PAIRED)
-    facts = models.JSONField(_("what it says of itself"), default=dict, help_text=_("Names and, of a node, its commands"))
+    facts = models.JSONField(_("reported by device"), default=dict, help_text=_("Names and, for a node, its commands"))
     address = models.CharField(_("address"), max_length=64, blank=True)
-    created_at = models.DateTimeField(_("asked"), default=timezone.now, db_index=True)
+    created_at = models.DateTimeField(_("requested"), default=timezone.now, db_index=True)
     expires_at = models.DateTimeField(_("expires"))
     status = models.CharField(_("status"), max_length=16, choices=Status.choices, default=Status.PENDING)
-    decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
+    decided_at = models.DateTimeField(_("decided at"), null=True, blank=True)
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("decided by")
     )

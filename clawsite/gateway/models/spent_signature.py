@@ -15,8 +15,8 @@ class SpentSignature(models.Model):
     digest = models.CharField(max_length=64)
 
     class Meta:
-        verbose_name = _("spent signature")
-        verbose_name_plural = _("spent signatures")
+        verbose_name = _("used signature")
+        verbose_name_plural = _("used signatures")
         default_permissions = ()  # people never see it
         constraints = [UniqueConstraint(fields=["hook", "digest"], name="a_signature_is_spent_once")]
 

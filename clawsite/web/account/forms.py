@@ -13,12 +13,12 @@ from clawsite.accounts import groups
 from clawsite.accounts.models import TOKEN_DAYS, User
 
 # In the order in which they are offered; what each gives, in words for people.
-SCOPE_WORDS = {
-    groups.READ: _("Read conversations and follow runs"),
-    groups.WRITE: _("Send messages, stop runs, change conversations"),
-    groups.APPROVALS: _("Answer approvals"),
+SCOPE_LABELS = {
+    groups.READ: _("Read chats and follow runs"),
+    groups.WRITE: _("Send messages, stop runs, change chats"),
+    groups.APPROVALS: _("Approve or deny requests"),
     groups.PAIRING: _("Pair devices"),
-    groups.ADMIN: _("Administer the gateway"),
+    groups.ADMIN: _("Manage this server"),
 }
 
 
@@ -26,8 +26,8 @@ class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the 
     class Meta:
         model = User
         fields = ("display_name", "email")
-        labels = {"display_name": _("Display name"), "email": _("E-mail")}
-        help_texts = {"display_name": _("How Clawsite calls you. Empty: your user name.")}
+        labels = {"display_name": _("Display name"), "email": _("Email")}
+        help_texts = {"display_name": _("The name Clawsite uses for you. Leave blank to use your username.")}
         widgets = {
             "display_name": forms.TextInput(attrs={"autocomplete": "name"}),
             "email": forms.EmailInput(attrs={"autocomplete": "email"}),
@@ -39,17 +39,17 @@ class NewPasswordForm(PasswordChangeForm):
         super().__init__(*args, **kwargs)
         self.fields["old_password"].label = _("Current password")
         self.fields["old_password"].widget.attrs.pop("autofocus", None)  # it is one form of several on its page
-        self.fields["new_password1"].help_text = _("At least 8 characters, and nothing easily guessed.")
-        self.fields["new_password2"].label = _("New password, once more")
+        self.fields["new_password1"].help_text = _("At least 8 characters and not easy to guess.")
+        self.fields["new_password2"].label = _("Confirm new password")
         self.fields["new_password2"].help_text = ""
 
 
-class NewTokenForm(forms.Form):
+class AccountTokenForm(forms.Form):
     name = forms.CharField(
-        label=_("Name"), max_length=100, help_text=_("Which program will use it, so that you know later what to revoke.")
+        label=_("Name"), max_length=100, help_text=_("The program that will use it, so you know later which token to revoke.")
     )
     days = forms.TypedChoiceField(
-        label=_("It works for"),
+        label=_("Valid for"),
         coerce=int,
         initial=TOKEN_DAYS,
         choices=[(7, _("7 days")), (30, _("30 days")), (TOKEN_DAYS, _("90 days")), (365, _("1 year"))],
@@ -60,9 +60,9 @@ class NewTokenForm(forms.Form):
     def __init__(self, user: User, data: Any = None) -> None:
         super().__init__(data, auto_id="token_%s")
         held = groups.scopes_of(user)
-        choices = [(scope, words) for scope, words in SCOPE_WORDS.items() if scope in held]
+        choices = [(scope, words) for scope, words in SCOPE_LABELS.items() if scope in held]
         self.fields["scopes"] = forms.MultipleChoiceField(
-            label=_("It may"), choices=choices, widget=forms.CheckboxSelectMultiple, initial=[groups.READ, groups.WRITE]
+            label=_("Permissions"), choices=choices, widget=forms.CheckboxSelectMultiple, initial=[groups.READ, groups.WRITE]
         )
 
     def expires_at(self) -> Any:
